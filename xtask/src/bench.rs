@@ -243,7 +243,7 @@ pub fn command(arguments: &[String]) -> Result<bool> {
         return Ok(true);
     };
     if cfg!(debug_assertions) {
-        match optimised(arguments)? {}
+        match rerun_optimised(arguments)? {}
     }
     run(&chosen, &setting)
 }
@@ -286,7 +286,7 @@ fn understood(arguments: &[String]) -> Result<Option<(Vec<&'static Bench>, Setti
 }
 
 /// Replaces this process by the same command, compiled as the program is released.
-fn optimised(arguments: &[String]) -> Result<Infallible> {
+fn rerun_optimised(arguments: &[String]) -> Result<Infallible> {
     let mut command = Command::new(crate::cargo());
     command.args(["run", "--release", "--quiet", "--package", "xtask", "--manifest-path"]);
     command.arg(crate::root().join("Cargo.toml")).args(["--", "bench"]).args(arguments);
@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn quick_rows_can_miss_and_never_meet() {
+    fn quick_row_with_few_pairs_is_missed_or_open() {
         let quick = |values: &[f64], limit| row(values, limit).outcome(&median(values).unwrap(), true);
         assert_eq!(quick(&[1.0, 1.1, 1.2, 1.3], Limit::AtLeast(0.9)), Outcome::Open);
         assert_eq!(quick(&[0.5, 0.6, 0.7, 0.8], Limit::AtLeast(0.9)), Outcome::Missed);

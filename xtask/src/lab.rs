@@ -53,7 +53,7 @@ const GUESTS: usize = 3;
 /// Most cases that one guest runs alone.
 const CASES_ALONE_MAX: usize = 3;
 /// Longest time of a guest around the run of a case.
-const AROUND: Duration = Duration::from_secs(60);
+const OVERHEAD_TIMEOUT: Duration = Duration::from_secs(60);
 /// Longest time that a guest takes to start.
 const BOOT: Duration = Duration::from_secs(120);
 
@@ -159,7 +159,7 @@ fn in_guest(
         fs::write(shared.join("functions"), case::FUNCTIONS)?;
         cases.iter().enumerate().try_for_each(|(number, case)| case.write(&place(shared, number)))
     })?;
-    let runs = cases.iter().map(|case| Duration::from_secs(case.seconds.into()) + AROUND);
+    let runs = cases.iter().map(|case| Duration::from_secs(case.seconds.into()) + OVERHEAD_TIMEOUT);
     let ended = guest.wait(BOOT + runs.sum::<Duration>())?;
     for (number, case) in cases.iter().enumerate().filter(|_| keep.is_some()) {
         let kept = keep.unwrap_or(Path::new(".")).join(format!("{}-{version}", case.name));

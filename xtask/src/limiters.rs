@@ -50,7 +50,7 @@ pub fn generate() -> Result<String> {
             text.push('\n');
             text.push_str(&wrapped(&format!("**{heading}:** {section}")));
         }
-        if let Some(cases) = rig::cases::that_show(about.limiter) {
+        if let Some(cases) = rig::cases::list_by_limiter(about.limiter) {
             text.push('\n');
             text.push_str(&wrapped(&format!("**{CASES_HEADING}:** {cases}")));
         }

@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn too_few_values_say_so() {
+    fn median_of_few_values_has_lower_coverage() {
         assert_eq!(median(&[]), None);
         assert_eq!(median(&[3.0]), Some(Median { value: 3.0, low: 3.0, high: 3.0, coverage: 0.0 }));
         let five = median(&[5.0, 1.0, 3.0, 2.0, 4.0]).unwrap();

@@ -20,7 +20,7 @@ const CONFIRMED: f64 = 0.70;
 /// Share of the answers that may be not clear.
 const NOT_CLEAR: f64 = 0.10;
 /// Largest deviation of a rate from the one that was built in.
-const OFF: f64 = 0.01;
+const DEVIATION_MAX: f64 = 0.01;
 /// Largest median of these deviations.
 const OFF_MEDIAN: f64 = 0.003;
 
@@ -171,15 +171,15 @@ fn score_text(score: &Score) -> String {
         wrong,
         wrong_confirmed,
         rates,
-        off_median,
-        off_max,
+        median_deviation,
+        max_deviation,
     } = *score;
     let percent = |share: Option<f64>| share.map_or("-".into(), |share| format!("{:.2} %", share * 100.0));
     format!(
         "{right} of {tests} right, {confirmed} of {named} limiters confirmed, {not_clear} not clear, {wrong} wrong \
          ({wrong_confirmed} confirmed); {rates} rates, median error {}, maximum {}",
-        percent(off_median),
-        percent(off_max)
+        percent(median_deviation),
+        percent(max_deviation)
     )
 }
 
@@ -199,8 +199,8 @@ fn print_answer(answer: &TestResult) {
 /// True if the goals are reached. With other load, the only goal is that no wrong answer was confirmed.
 fn is_good(score: &Score, has_load: bool) -> bool {
     let share = |part: u32, whole: u32| f64::from(part) / f64::from(whole.max(1));
-    let is_exact =
-        score.off_max.is_none_or(|off| off <= OFF) && score.off_median.is_none_or(|off| off <= OFF_MEDIAN);
+    let is_exact = score.max_deviation.is_none_or(|off| off <= DEVIATION_MAX)
+        && score.median_deviation.is_none_or(|off| off <= OFF_MEDIAN);
     score.tests > 0
         && score.wrong_confirmed == 0
         && (has_load
@@ -215,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_understood_or_refused() {
+    fn selftest_options_are_parsed_or_refused() {
         let options = SelfTestOptions::parse(&["--runs", "3", "--load", "--only", "link"]).unwrap();
         assert_eq!((options.runs, options.has_load, options.is_unprivileged), (3, true, false));
         assert_eq!(options.only, ["link"]);
@@ -241,6 +241,6 @@ mod tests {
         assert!(is_good(&score(50, 0, 0), true));
         assert!(!is_good(&score(99, 90, 1), true));
         assert!(!is_good(&Score::default(), true));
-        assert!(!is_good(&Score { off_max: Some(0.011), ..score(99, 90, 0) }, false));
+        assert!(!is_good(&Score { max_deviation: Some(0.011), ..score(99, 90, 0) }, false));
     }
 }

@@ -46,7 +46,7 @@ pub struct Rule {
 
 /// Every rule.
 pub const RULES: &[Rule] = &[
-    Rule { requirement: "crates use only their permitted dependencies", check: crates::arrows },
+    Rule { requirement: "crates use only their permitted dependencies", check: crates::check_dependencies },
     Rule { requirement: "a crate documents its purpose and its invariants", check: crates::invariants },
     Rule { requirement: "ARCHITECTURE.md lists every crate", check: crates::code_map },
     Rule { requirement: "only the program prints", check: source::printing },

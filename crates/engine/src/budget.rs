@@ -11,7 +11,7 @@ const CHUNK_BYTES: u64 = 8 << 20;
 const CHUNK_PARTS: u64 = 16;
 
 /// An unlimited budget, for work without a limit.
-pub static BOUNDLESS: Budget = Budget::new(u64::MAX, 1);
+pub static UNLIMITED: Budget = Budget::new(u64::MAX, 1);
 
 /// Bytes that all threads together may still write.
 #[derive(Debug)]
@@ -50,7 +50,7 @@ impl Budget {
     ///
     /// # Errors
     /// Fails as a quota does if fewer remain.
-    pub fn pay(&self, bytes: u64) -> Result<(), Errno> {
+    pub fn charge(&self, bytes: u64) -> Result<(), Errno> {
         self.take(bytes).then_some(()).ok_or(Errno::DQUOT)
     }
 
@@ -73,13 +73,13 @@ impl Budget {
 
 /// Bytes that one thread has taken from a budget. Bytes that it does not write go back.
 #[derive(Debug)]
-pub struct Purse<'a> {
+pub struct Allotment<'a> {
     budget: &'a Budget,
     left_bytes: u64,
     is_spent: bool,
 }
 
-impl<'a> Purse<'a> {
+impl<'a> Allotment<'a> {
     /// Returns an empty purse.
     pub fn empty(budget: &'a Budget) -> Self {
         Self { budget, left_bytes: 0, is_spent: false }
@@ -90,7 +90,7 @@ impl<'a> Purse<'a> {
     /// # Errors
     /// Fails as a quota does if fewer remain.
     #[inline]
-    pub fn pay(&mut self, bytes: u64) -> Result<(), Errno> {
+    pub fn charge(&mut self, bytes: u64) -> Result<(), Errno> {
         if bytes > self.left_bytes {
             self.fill(bytes)?;
         }
@@ -123,7 +123,7 @@ impl<'a> Purse<'a> {
     }
 }
 
-impl Drop for Purse<'_> {
+impl Drop for Allotment<'_> {
     fn drop(&mut self) {
         if self.left_bytes > 0 {
             self.budget.give_back(self.left_bytes);
@@ -143,11 +143,11 @@ mod tests {
                 let workers: Vec<_> = (0..threads)
                     .map(|_| {
                         scope.spawn(|| {
-                            let (mut purse, mut paid) = (Purse::empty(&budget), 0);
-                            while purse.pay(each).is_ok() {
+                            let (mut allotment, mut paid) = (Allotment::empty(&budget), 0);
+                            while allotment.charge(each).is_ok() {
                                 paid += each;
                             }
-                            assert!(purse.is_spent());
+                            assert!(allotment.is_spent());
                             paid
                         })
                     })
@@ -162,20 +162,20 @@ mod tests {
     #[test]
     fn purse_gives_unwritten_bytes_back() {
         let budget = Budget::new(1 << 30, 2);
-        let mut purse = Purse::empty(&budget);
-        purse.pay(10).unwrap();
+        let mut allotment = Allotment::empty(&budget);
+        allotment.charge(10).unwrap();
         assert!(budget.left_bytes() < (1 << 30) - 10);
-        drop(purse);
+        drop(allotment);
         assert_eq!((budget.left_bytes(), budget.is_spent()), ((1 << 30) - 10, false));
     }
 
     #[test]
     fn lone_thread_pays_to_the_last_byte() {
         let budget = Budget::new(1000, 1);
-        let mut purse = Purse::empty(&budget);
-        assert_eq!((0..10).map(|_| purse.pay(100)).filter(Result::is_ok).count(), 10);
-        assert_eq!(purse.pay(1), Err(Errno::DQUOT));
-        assert_eq!(purse.pay(0), Ok(()));
+        let mut allotment = Allotment::empty(&budget);
+        assert_eq!((0..10).map(|_| allotment.charge(100)).filter(Result::is_ok).count(), 10);
+        assert_eq!(allotment.charge(1), Err(Errno::DQUOT));
+        assert_eq!(allotment.charge(0), Ok(()));
     }
 
     #[test]

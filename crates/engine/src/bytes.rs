@@ -121,7 +121,7 @@ impl ByteCalls for SystemCalls {
         let mut at = 0;
         loop {
             let mut result = Ok(1);
-            let stopped = in_rows(&bytes[at..], |byte| {
+            let stopped = call_each_byte(&bytes[at..], |byte| {
                 let wrote = rustix::io::write(file, std::slice::from_ref(byte));
                 if wrote != Ok(1) {
                     result = wrote;
@@ -142,7 +142,7 @@ impl ByteCalls for SystemCalls {
         let mut at = 0;
         loop {
             let mut result = Ok(1);
-            let stopped = in_rows_mut(&mut bytes[at..], |byte| {
+            let stopped = call_each_byte_mut(&mut bytes[at..], |byte| {
                 let got = rustix::io::read(file, std::slice::from_mut(byte));
                 if got != Ok(1) {
                     result = got;
@@ -168,36 +168,36 @@ impl ByteCalls for SystemCalls {
 
 /// Calls in a row between two counts of the loop. Counting and keeping the bytes read then cost less than the plain
 /// loop that skye is compared with.
-const ROW: usize = 8;
+const UNROLLED_CALLS: usize = 8;
 
 /// Makes a call for each byte until `call` returns false. Returns the index of that byte.
 #[inline]
-pub(crate) fn in_rows(bytes: &[u8], mut call: impl FnMut(&u8) -> bool) -> Option<usize> {
-    let (rows, rest) = bytes.as_chunks::<ROW>();
+pub(crate) fn call_each_byte(bytes: &[u8], mut call: impl FnMut(&u8) -> bool) -> Option<usize> {
+    let (rows, rest) = bytes.as_chunks::<UNROLLED_CALLS>();
     for (row, bytes) in rows.iter().enumerate() {
         for (column, byte) in bytes.iter().enumerate() {
             if !call(byte) {
-                return Some(row * ROW + column);
+                return Some(row * UNROLLED_CALLS + column);
             }
         }
     }
     let stopped = rest.iter().position(|byte| !call(byte))?;
-    Some(rows.len() * ROW + stopped)
+    Some(rows.len() * UNROLLED_CALLS + stopped)
 }
 
-/// Same as [`in_rows`], for calls that change the byte.
+/// Same as [`call_each_byte`], for calls that change the byte.
 #[inline]
-pub(crate) fn in_rows_mut(bytes: &mut [u8], mut call: impl FnMut(&mut u8) -> bool) -> Option<usize> {
-    let (rows, rest) = bytes.as_chunks_mut::<ROW>();
+pub(crate) fn call_each_byte_mut(bytes: &mut [u8], mut call: impl FnMut(&mut u8) -> bool) -> Option<usize> {
+    let (rows, rest) = bytes.as_chunks_mut::<UNROLLED_CALLS>();
     for (row, bytes) in rows.iter_mut().enumerate() {
         for (column, byte) in bytes.iter_mut().enumerate() {
             if !call(byte) {
-                return Some(row * ROW + column);
+                return Some(row * UNROLLED_CALLS + column);
             }
         }
     }
     let stopped = rest.iter_mut().position(|byte| !call(byte))?;
-    Some(rows.len() * ROW + stopped)
+    Some(rows.len() * UNROLLED_CALLS + stopped)
 }
 
 /// The failure of a call for one byte that did not move it.
@@ -230,14 +230,14 @@ pub trait Tally {
 
 /// Counts into a recorder of this process.
 #[derive(Debug)]
-pub struct Recorded<'a> {
+pub struct RecorderTally<'a> {
     /// Takes the counts.
     pub recorder: Recorder,
     /// Raised by anyone who wants all workers to stop.
     pub stop: &'a AtomicBool,
 }
 
-impl Tally for Recorded<'_> {
+impl Tally for RecorderTally<'_> {
     fn start(&mut self, now_ns: u64) {
         self.recorder.start(now_ns);
     }
@@ -291,7 +291,7 @@ pub struct ByteWorker<C, B, T> {
     /// True once every byte of every span was visited.
     is_covered: bool,
     /// Whole pieces left to read until the next one is compared.
-    until_verified: u32,
+    pieces_until_verify: u32,
     draws: Draws,
     /// The rest of a piece that was begun, as a range of the block.
     rest: std::ops::Range<usize>,
@@ -300,8 +300,8 @@ pub struct ByteWorker<C, B, T> {
     chunk_calls: u64,
     chunk_start_ns: u64,
     next_tick_ns: u64,
-    /// The earlier of tick and deadline: time of the next call of `look_up`.
-    look_up_ns: u64,
+    /// The earlier of tick and deadline: time of the next call of `check_time`.
+    next_check_ns: u64,
     is_stopping: bool,
     failure: Option<Failure>,
 }
@@ -334,7 +334,7 @@ impl<C: Clock, B: ByteCalls, T: Tally> ByteWorker<C, B, T> {
             calls,
             clock,
             tally,
-            until_verified: draws.distance(),
+            pieces_until_verify: draws.distance(),
             draws,
             stamping,
             block,
@@ -348,7 +348,7 @@ impl<C: Clock, B: ByteCalls, T: Tally> ByteWorker<C, B, T> {
             chunk_calls: 0,
             chunk_start_ns: 0,
             next_tick_ns: 0,
-            look_up_ns: 0,
+            next_check_ns: 0,
             is_stopping: is_empty || ops == 0,
             failure: None,
             spans,
@@ -366,7 +366,7 @@ impl<C: Clock, B: ByteCalls, T: Tally> ByteWorker<C, B, T> {
         self.clock.wait_until(start_ns);
         self.tally.start(start_ns);
         self.next_tick_ns = start_ns + INTERVAL_NS;
-        self.look_up_ns = self.next_tick_ns.min(self.deadline_ns);
+        self.next_check_ns = self.next_tick_ns.min(self.deadline_ns);
         self.is_stopping |= start_ns >= self.deadline_ns;
         // A late wake-up does not count as time of the calls.
         self.chunk_start_ns = self.clock.now_ns();
@@ -425,8 +425,8 @@ impl<C: Clock, B: ByteCalls, T: Tally> ByteWorker<C, B, T> {
                 self.tally.chunk(now_ns.saturating_sub(self.chunk_start_ns));
                 (self.chunk_calls, self.chunk_start_ns) = (0, now_ns);
             }
-            if now_ns >= self.look_up_ns {
-                self.look_up(now_ns);
+            if now_ns >= self.next_check_ns {
+                self.check_time(now_ns);
             }
         }
         self.offset_bytes += at as u64;
@@ -465,11 +465,11 @@ impl<C: Clock, B: ByteCalls, T: Tally> ByteWorker<C, B, T> {
     fn verify(&mut self, len: usize, file: u32, offset_bytes: u64) {
         let Block::Read(block) = &self.block else { return };
         let Some(verifier) = &self.stamping.verifier else { return };
-        self.until_verified -= 1;
-        if self.until_verified > 0 {
+        self.pieces_until_verify -= 1;
+        if self.pieces_until_verify > 0 {
             return;
         }
-        self.until_verified = self.draws.distance();
+        self.pieces_until_verify = self.draws.distance();
         let start_ns = self.clock.now_ns();
         match verifier.verify(&block[..len], self.stamping.first_file + file, offset_bytes) {
             Ok(()) => self.tally.verified(),
@@ -518,14 +518,14 @@ impl<C: Clock, B: ByteCalls, T: Tally> ByteWorker<C, B, T> {
     }
 
     #[cold]
-    fn look_up(&mut self, now_ns: u64) {
+    fn check_time(&mut self, now_ns: u64) {
         if now_ns >= self.next_tick_ns {
             self.is_stopping |= self.tally.tick(now_ns);
             let missed = (now_ns - self.next_tick_ns) / INTERVAL_NS;
             self.next_tick_ns += (missed + 1) * INTERVAL_NS;
         }
         self.is_stopping |= now_ns >= self.deadline_ns;
-        self.look_up_ns = self.next_tick_ns.min(self.deadline_ns.max(now_ns + 1));
+        self.next_check_ns = self.next_tick_ns.min(self.deadline_ns.max(now_ns + 1));
         self.chunk_start_ns += self.clock.now_ns().saturating_sub(now_ns);
     }
 }
@@ -623,7 +623,7 @@ pub(crate) mod tests {
         let slowest = |file: &File, span_bytes: u64, slow_read, verify_every: Option<u32>| {
             let (recorder, reader) = Recorder::new(Shape::default());
             let stop = AtomicBool::new(false);
-            let tally = Recorded { recorder, stop: &stop };
+            let tally = RecorderTally { recorder, stop: &stop };
             let span = vec![Span { file: 0, start_bytes: 0, end_bytes: span_bytes }];
             let clock = SteppingClock(0.into(), 0.into(), slow_read);
             let calls = SystemCalls::new(vec![duplicate(file)]);
@@ -659,7 +659,7 @@ pub(crate) mod tests {
         let (recorder, reader) = Recorder::new(Shape::default());
         let stop = AtomicBool::new(false);
         let calls = SystemCalls::new(files[..2].iter().map(duplicate).collect());
-        let tally = Recorded { recorder, stop: &stop };
+        let tally = RecorderTally { recorder, stop: &stop };
         let is_write = is_write.then_some(CONTENT);
         let worker = ByteWorker::new(calls, Monotonic, tally, spans(), is_write, stamping, ops);
         let start_ns = Monotonic.now_ns();
@@ -707,7 +707,7 @@ pub(crate) mod tests {
             let (recorder, reader) = Recorder::new(Shape::default());
             let stop = AtomicBool::new(stopped);
             let calls = SystemCalls::new(files[..2].iter().map(duplicate).collect());
-            let tally = Recorded { recorder, stop: &stop };
+            let tally = RecorderTally { recorder, stop: &stop };
             let start_ns = Monotonic.now_ns();
             let stamping = stamping(3, None);
             let worker = ByteWorker::new(calls, Monotonic, tally, spans(), Some(CONTENT), stamping, u64::MAX);
@@ -756,7 +756,7 @@ pub(crate) mod tests {
         for writes in [Some(content), None] {
             let (recorder, reader) = Recorder::new(Shape::default());
             let stop = AtomicBool::new(false);
-            let tally = Recorded { recorder, stop: &stop };
+            let tally = RecorderTally { recorder, stop: &stop };
             let (calls, stamping) = (SystemCalls::new(vec![duplicate(&file)]), stamping.clone());
             let worker = ByteWorker::new(calls, Monotonic, tally, span.clone(), writes, stamping, 9 * 512);
             let ended = worker.run(Monotonic.now_ns(), u64::MAX);

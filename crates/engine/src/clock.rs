@@ -128,7 +128,7 @@ impl Timer {
 
     /// A clock that begins near 0.
     #[cfg(test)]
-    pub(crate) fn virtual_one() -> Self {
+    pub(crate) fn new_virtual() -> Self {
         Self::Virtual(Box::leak(Box::new(1.into())))
     }
 

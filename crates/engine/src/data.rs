@@ -145,7 +145,7 @@ pub struct Pool {
     free: Box<[u32]>,
     first_free: usize,
     /// The slice of each slot.
-    taken: Box<[u32]>,
+    slot_slices: Box<[u32]>,
     /// Pool offset of each slot's next write: its slice, or the duplicate.
     offsets: Box<[usize]>,
     duplicate: usize,
@@ -171,15 +171,15 @@ impl Pool {
         if content.is_stamped() {
             stamp(&mut memory.bytes_mut()[duplicate..], content.interval_bytes, of_duplicate);
         }
-        let taken: Box<[u32]> = (0..depth).collect();
+        let slot_slices: Box<[u32]> = (0..depth).collect();
         Self {
             memory,
             block_bytes,
             period_bytes: period.len(),
             free: (depth..slices as u32).collect(),
             first_free: 0,
-            offsets: taken.iter().map(|slice| *slice as usize * block_bytes).collect(),
-            taken,
+            offsets: slot_slices.iter().map(|slice| *slice as usize * block_bytes).collect(),
+            slot_slices,
             duplicate,
             dedupe_percent: content.dedupe_percent,
             due_percent: 0,
@@ -196,9 +196,9 @@ impl Pool {
             self.due_percent -= 100;
             self.duplicate
         } else {
-            std::mem::swap(&mut self.taken[slot], &mut self.free[self.first_free]);
+            std::mem::swap(&mut self.slot_slices[slot], &mut self.free[self.first_free]);
             self.first_free = if self.first_free + 1 == self.free.len() { 0 } else { self.first_free + 1 };
-            self.taken[slot] as usize * self.block_bytes
+            self.slot_slices[slot] as usize * self.block_bytes
         };
         self.offsets[slot] = offset;
         let phase_bytes = (offset % self.period_bytes) as u32;
@@ -284,7 +284,7 @@ impl Verifier {
     /// The first byte that is wrong.
     #[cold]
     pub fn verify(&self, block: &[u8], file: u32, offset_bytes: u64) -> Result<(), Mismatch> {
-        self.verify_of(&self.generations, block, file, offset_bytes)
+        self.verify_generations(&self.generations, block, file, offset_bytes)
     }
 
     /// Same as [`Verifier::verify`], for a block that may only have these generations.
@@ -292,7 +292,7 @@ impl Verifier {
     /// # Errors
     /// The first byte that is wrong.
     #[cold]
-    pub fn verify_of(
+    pub fn verify_generations(
         &self,
         generations: &std::ops::RangeInclusive<u32>,
         block: &[u8],
@@ -435,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn zeros_are_called_zeros() {
+    fn mismatch_text_reports_zeroed_bytes() {
         let mut pool = Pool::new(CONTENT, 8192, 1);
         let verifier = Verifier::new(CONTENT, 1..=1);
         let block = write(&mut pool, 0, CONTENT, 3, 8192);

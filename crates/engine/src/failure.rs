@@ -96,9 +96,9 @@ impl std::fmt::Display for Cause {
         match self {
             Self::Errno(errno) => write!(f, "{}", std::io::Error::from(*errno)),
             Self::Short { got_bytes, wanted_bytes } => {
-                write!(f, "only {got_bytes} of {wanted_bytes} bytes were moved")
+                write!(f, "only {got_bytes} of {wanted_bytes} bytes were transferred")
             }
-            Self::Foreign => f.write_str("there are names that skye did not make"),
+            Self::Foreign => f.write_str("the directory has files that skye did not create"),
             Self::Names { came, files } => write!(f, "{files} files were expected, and {came} were listed"),
             Self::Mismatch(Mismatch { offset_bytes, expected, found, belongs_to, zeros_bytes }) => {
                 let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();

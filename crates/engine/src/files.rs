@@ -34,7 +34,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-use crate::budget::{Budget, Purse};
+use crate::budget::{Allotment, Budget};
 use crate::clock::{Clock, Timer};
 use crate::failure::{Cause, Failure};
 use crate::names::{Kind, Tree};
@@ -86,7 +86,7 @@ pub struct StepTimer<'a> {
     /// End of the interval.
     next_tick_ns: u64,
     /// Bytes that the thread may write.
-    purse: Purse<'a>,
+    allotment: Allotment<'a>,
 }
 
 impl StepTimer<'_> {
@@ -102,8 +102,8 @@ impl StepTimer<'_> {
     /// # Errors
     /// The budget is spent.
     #[inline]
-    fn pay(&mut self, bytes: u64) -> Result<(), CallError> {
-        self.purse.pay(bytes).map_err(|errno| (0, errno.into()))
+    fn charge(&mut self, bytes: u64) -> Result<(), CallError> {
+        self.allotment.charge(bytes).map_err(|errno| (0, errno.into()))
     }
 
     /// Ends `step`, whose call has just returned, and records its time.
@@ -376,8 +376,9 @@ impl<'a> Walk<'a> {
         let start_ns = clock.now_ns();
         recorder.start(start_ns);
         let next_tick_ns = start_ns + INTERVAL_NS;
-        let purse = Purse::empty(limits.budget);
-        let timer = StepTimer { clock, recorder, last_ns: start_ns, since_ns: start_ns, next_tick_ns, purse };
+        let allotment = Allotment::empty(limits.budget);
+        let timer =
+            StepTimer { clock, recorder, last_ns: start_ns, since_ns: start_ns, next_tick_ns, allotment };
         Self { timer, limits, done: 0, start_ns }
     }
 
@@ -399,7 +400,7 @@ impl<'a> Walk<'a> {
     /// failed.
     fn finish(self, end_ns: u64, result: Result<(), Failure>) -> Round {
         self.timer.recorder.flush(end_ns);
-        let result = if self.timer.purse.is_spent() { Ok(()) } else { result };
+        let result = if self.timer.allotment.is_spent() { Ok(()) } else { result };
         Round { done: self.done, missed: 0, start_ns: self.start_ns, end_ns, result }
     }
 }
@@ -449,7 +450,7 @@ pub fn untimed(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::budget::{BOUNDLESS, Budget};
+    use crate::budget::{Budget, UNLIMITED};
     use crate::names::{NameFormat, Names};
     use crate::recorder::Shape;
     use model::workload::CopyWay;
@@ -486,7 +487,7 @@ mod tests {
                 }
                 sums
             });
-            let round = one(&mut recorder, RoundLimits { deadline_ns, stop: &stop, budget: &BOUNDLESS });
+            let round = one(&mut recorder, RoundLimits { deadline_ns, stop: &stop, budget: &UNLIMITED });
             drop(recorder);
             (round, counting.join().unwrap())
         });
@@ -524,7 +525,7 @@ mod tests {
     }
 
     #[test]
-    fn every_verb_does_what_it_says() {
+    fn file_verbs_have_expected_effects_and_call_counts() {
         let temp = tempfile::tempdir().unwrap();
         let directory = std::fs::File::open(temp.path()).unwrap();
         let tree = Tree { files: 20, dirs: 1, levels: 1 };

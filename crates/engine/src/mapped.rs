@@ -46,7 +46,7 @@ const READ_BY_PAGE_MAX_BYTES: usize = 16 << 10;
 /// Size of a page, once the handler is installed.
 static PAGE_BYTES: AtomicUsize = AtomicUsize::new(0);
 /// The handler that was there before.
-static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
+static PREVIOUS_HANDLER: OnceLock<libc::sigaction> = OnceLock::new();
 
 /// Installs the handler, once in the process.
 fn install() -> Result<(), Errno> {
@@ -60,7 +60,7 @@ fn install() -> Result<(), Errno> {
             return Err(Errno::INVAL);
         }
         // The handler finds the action before it from its first call on.
-        let _ = BEFORE.set(before);
+        let _ = PREVIOUS_HANDLER.set(before);
         // SAFETY: as above.
         let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
         action.sa_sigaction = on_bus_error as *const () as usize;
@@ -103,7 +103,7 @@ extern "C" fn on_bus_error(signal: libc::c_int, info: *mut libc::siginfo_t, cont
 
 /// Does with a signal as would have been done without this handler.
 fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    let before = BEFORE.get().filter(|before| before.sa_flags & libc::SA_SIGINFO != 0);
+    let before = PREVIOUS_HANDLER.get().filter(|before| before.sa_flags & libc::SA_SIGINFO != 0);
     match before {
         Some(before) => {
             // SAFETY: an action with `SA_SIGINFO` holds the address of a function of this type, which was installed as
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_go_both_ways() {
+    fn mapped_writes_reach_file_and_file_writes_are_read() {
         let file = file(65_536);
         let mut engine = engine(&file, Some(CONTENT));
         engine.draft(0).bytes.fill(9);

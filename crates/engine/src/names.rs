@@ -83,7 +83,7 @@ impl NameFormat {
     /// Writes the name of a file, and the NUL behind it if its place has changed. The buffer `name` has room for the
     /// longest name, and holds a name of the same kind.
     #[inline(always)]
-    fn spell(self, name: &mut [u8], kind: u8, file: u64) {
+    fn write_name(self, name: &mut [u8], kind: u8, file: u64) {
         match self {
             Self::Plain => write_digits(&mut name[1..NUMBERED], file),
             Self::NumberFirst { seed } => number_first(name, seed, file),
@@ -303,7 +303,7 @@ impl Name {
         if file.wrapping_sub(self.first_file) >= self.files {
             self.enter(file / self.tree.files_per_dir());
         }
-        self.spelling.spell(&mut self.bytes[self.start..], self.letter, file);
+        self.spelling.write_name(&mut self.bytes[self.start..], self.letter, file);
         // The first NUL is the one behind the name: `enter` or the spelling wrote it.
         until_nul(&self.bytes)
     }
@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn digits_are_those_of_formatting() {
+    fn file_digits_equal_formatted_hexadecimal() {
         let mut digits = [0; FILE_DIGITS];
         for bit in 0..32 {
             for file in [1 << bit, 0x0123_4567_89ab_cdef >> bit, !(1 << bit)] {
@@ -428,7 +428,7 @@ mod tests {
 
     /// Names of the first files. The rule for `clean` produces each of them, and no other kind can have them.
     fn spelled(spelling: NameFormat, letters: Option<RandomSuffix>, count: u64) -> Vec<String> {
-        let rule = NamePattern::files(Kind::File.letter(), FILE_DIGITS, count).lettered(letters);
+        let rule = NamePattern::files(Kind::File.letter(), FILE_DIGITS, count).with_letters(letters);
         let names = Names { tree: Tree { files: count, dirs: 3, levels: 2 }, spelling };
         let mut name = Name::new(names, Kind::File);
         let mut leaf = |file| {

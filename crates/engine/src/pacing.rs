@@ -53,7 +53,7 @@ impl Pacing for ClosedLoop {
 }
 
 /// Most missed arrivals that are drawn one by one: more would take too long.
-const MISSED_DRAWN: u64 = 1_000_000;
+const MISSED_DRAWS_MAX: u64 = 1_000_000;
 
 /// Operations arrive on a schedule, independent of the end of earlier operations. The schedule has equal distances or
 /// is a Poisson process. An operation without a free slot waits, and its latency counts from its intended start.
@@ -118,7 +118,7 @@ impl Pacing for OpenLoop {
 
     fn missed(&mut self, end_ns: u64) -> u64 {
         let mut missed = 0;
-        while missed < MISSED_DRAWN && matches!(self.next(end_ns.saturating_sub(1)), Start::Now { .. }) {
+        while missed < MISSED_DRAWS_MAX && matches!(self.next(end_ns.saturating_sub(1)), Start::Now { .. }) {
             missed += 1;
         }
         let left_ns = end_ns.saturating_sub(self.start_ns) as f64 - self.next_ns;
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn fixed_arrivals_of_all_threads_lie_at_equal_distances() {
+    fn fixed_arrivals_of_all_threads_are_evenly_spaced() {
         let mut all = Vec::new();
         for thread in 0..4 {
             all.extend(arrivals(&mut OpenLoop::new(1e6, false, thread, 4, 7), 1_000_999));
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn poisson_arrivals_have_exponential_distances() {
+    fn poisson_interarrival_times_are_exponential() {
         let instants = arrivals(&mut OpenLoop::new(1e6, true, 0, 1, 7), 100_001_000);
         let mut gaps: Vec<_> = instants.windows(2).map(|pair| (pair[1] - pair[0]) as f64).collect();
         gaps.sort_unstable_by(f64::total_cmp);

@@ -24,7 +24,7 @@ impl Sample {
 
     /// The draws of a worker.
     pub fn draws(self) -> Draws {
-        Draws { every: self.every.max(1), seed: self.seed, row: 0, left: 0 }
+        Draws { every: self.every.max(1), seed: self.seed, stratum: 0, left: 0 }
     }
 }
 
@@ -34,7 +34,7 @@ pub struct Draws {
     every: u32,
     seed: u64,
     /// Number of the row that the next block is drawn from.
-    row: u64,
+    stratum: u64,
     /// Blocks of the last row behind its draw.
     left: u32,
 }
@@ -42,11 +42,11 @@ pub struct Draws {
 impl Draws {
     /// Draws the next block. Returns its distance from the last one, at least 1.
     pub fn distance(&mut self) -> u32 {
-        let hash = mix(self.seed ^ mix(self.row));
+        let hash = mix(self.seed ^ mix(self.stratum));
         let place = ((u128::from(hash) * u128::from(self.every)) >> 64) as u32;
         let distance = self.left.saturating_add(place).saturating_add(1);
         self.left = self.every - 1 - place;
-        self.row = self.row.wrapping_add(1);
+        self.stratum = self.stratum.wrapping_add(1);
         distance
     }
 }

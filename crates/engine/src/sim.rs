@@ -122,7 +122,7 @@ pub struct SimSystem {
     departures: BinaryHeap<Event>,
     events: u64,
     /// Ports with completions that were not reaped yet.
-    landed: Vec<u32>,
+    completed_ports: Vec<u32>,
     in_flight: u64,
     /// Time up to which `frame` has integrated time.
     counted_ns: u64,
@@ -170,7 +170,7 @@ impl SimSystem {
             arrivals: BinaryHeap::new(),
             departures: BinaryHeap::new(),
             events: 0,
-            landed: Vec::new(),
+            completed_ports: Vec::new(),
             in_flight: 0,
             counted_ns: 0,
             frame: idle(&device.name),
@@ -242,7 +242,7 @@ impl SimSystem {
     }
 
     /// Ends [`drive`] soon after `interrupt` is raised: a simulation may take much longer than the time it simulates.
-    pub fn obey(&mut self, interrupt: Arc<AtomicBool>) {
+    pub fn set_interrupt(&mut self, interrupt: Arc<AtomicBool>) {
         self.interrupt = interrupt;
     }
 
@@ -317,7 +317,7 @@ impl SimSystem {
         let Port { requests, ended, .. } = &mut self.ports[port as usize];
         let Request { call, result } = requests[slot as usize];
         if ended.is_empty() {
-            self.landed.push(port);
+            self.completed_ports.push(port);
         }
         ended.push(Completion { slot, result });
         // The kernel counts failed requests too, with the bytes that they have moved.
@@ -560,7 +560,7 @@ impl<'a> SimLoop<'a> {
 }
 
 /// Events between two checks of the interrupt flag.
-const TURNS: u64 = 4096;
+const EVENTS_PER_CHECK: u64 = 4096;
 
 /// Runs workers whose engines share `world` and `clock`, from `start_ns` until all of them are done. There is no real
 /// waiting: the clock jumps from one event to the next, and workers are visited in their order.
@@ -590,11 +590,11 @@ pub fn drive<P: Pacing, V: Verb>(
     let mut workers: Vec<_> = workers.into_iter().map(Some).collect();
     workers.iter_mut().flatten().for_each(|worker| worker.start(start_ns));
 
-    let mut landed = Vec::new();
+    let mut completed_ports = Vec::new();
     let mut tick_ns = start_ns + INTERVAL_NS;
     let interrupt = Arc::clone(&world.borrow().interrupt);
     for turn in 0u64.. {
-        let is_interrupted = turn % TURNS == 0 && interrupt.load(Ordering::Relaxed);
+        let is_interrupted = turn % EVENTS_PER_CHECK == 0 && interrupt.load(Ordering::Relaxed);
         if is_interrupted || workers.iter().all(Option::is_none) {
             break;
         }
@@ -609,16 +609,16 @@ pub fn drive<P: Pacing, V: Verb>(
         {
             let mut world = world.borrow_mut();
             world.advance(now_ns);
-            std::mem::swap(&mut landed, &mut world.landed);
+            std::mem::swap(&mut completed_ports, &mut world.completed_ports);
         }
-        for port in landed.drain(..) {
+        for port in completed_ports.drain(..) {
             if let Some(member) = at_port[port as usize] {
                 wakes_ns[member] = now_ns;
             }
         }
         for (member, wakes_ns) in wakes_ns.iter_mut().enumerate() {
             let Some(worker) = workers[member].as_mut().filter(|_| *wakes_ns <= now_ns) else { continue };
-            worker.land();
+            worker.reap_completions();
             worker.launch();
             *wakes_ns = worker.wakes_at().unwrap_or(u64::MAX);
             if worker.is_done() {

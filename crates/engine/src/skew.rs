@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn few_ranks_are_drawn_all_the_same() {
+    fn each_rank_is_drawn_when_there_are_few() {
         for skew in [Skew::Zipf { theta: 0.99 }, Skew::Hot { ops_share: 0.8, blocks_share: 0.2 }] {
             assert!(counts(skew, 1) == [DRAWS]);
             assert!(counts(skew, 2).iter().all(|count| *count > 0), "{skew:?}");

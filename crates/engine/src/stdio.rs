@@ -21,12 +21,12 @@ use rustix::io::Errno;
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 
 use crate::buffer::AlignedBuffer;
-use crate::bytes::{ByteCalls, ByteWorker, BytesError, Span, Tally, in_rows, in_rows_mut};
+use crate::bytes::{ByteCalls, ByteWorker, BytesError, Span, Tally, call_each_byte, call_each_byte_mut};
 use crate::clock::Monotonic;
 use crate::data::Verifier;
 use crate::failure::Cause;
 use crate::sample::Sample;
-use crate::stdio::protocol::{Channel, Command, Counts, Job, Report, misunderstood};
+use crate::stdio::protocol::{Channel, Command, Counts, Job, Report, invalid_message};
 use crate::stdio::unlocked::{getc_unlocked, putc_unlocked};
 use crate::worker::Stamping;
 
@@ -142,7 +142,7 @@ impl<const UNLOCKED: bool> ByteCalls for Stream<UNLOCKED> {
     fn write(&mut self, bytes: &[u8]) -> Result<(), BytesError> {
         let call = if UNLOCKED { "putc_unlocked" } else { "putc" };
         let stream = self.stream(call)?;
-        let stopped = in_rows(bytes, |byte| {
+        let stopped = call_each_byte(bytes, |byte| {
             let byte = c_int::from(*byte);
             // SAFETY: the stream is open, as every close takes it out of `open` first. No other thread uses it: a
             // `Stream` holds a pointer and can be neither sent nor shared.
@@ -156,7 +156,7 @@ impl<const UNLOCKED: bool> ByteCalls for Stream<UNLOCKED> {
     fn read(&mut self, bytes: &mut [u8]) -> Result<(), BytesError> {
         let call = if UNLOCKED { "getc_unlocked" } else { "getc" };
         let stream = self.stream(call)?;
-        let stopped = in_rows_mut(bytes, |byte| {
+        let stopped = call_each_byte_mut(bytes, |byte| {
             // SAFETY: as in `write`.
             let got = unsafe { if UNLOCKED { getc_unlocked(stream) } else { getc(stream) } };
             // A byte, or EOF, which is not a byte.
@@ -282,7 +282,7 @@ fn prepare(channel: &mut Channel) -> io::Result<Option<Prepared>> {
             }
             // Without a distance, stamps would have no place.
             Command::Job(job) if job.content.interval_bytes > 0 => return Ok(Some((job, spans, files))),
-            _ => return Err(misunderstood(&line)),
+            _ => return Err(invalid_message(&line)),
         }
     }
     Ok(None)
@@ -314,7 +314,7 @@ fn measure<const UNLOCKED: bool>(
     let Some(line) = channel.borrow_mut().wait()? else { return Ok(()) };
     let ended = match protocol::parse(&line)? {
         Command::Start { start_ns, deadline_ns } => worker.run(start_ns, deadline_ns),
-        _ => return Err(misunderstood(&line)),
+        _ => return Err(invalid_message(&line)),
     };
     channel.borrow().send(&Report::End(ended), None)
 }
@@ -363,7 +363,7 @@ mod tests {
     use super::protocol::Verify;
     use super::*;
     use crate::Failure;
-    use crate::bytes::Recorded;
+    use crate::bytes::RecorderTally;
     use crate::bytes::tests::{CONTENT, counter_totals, data_set, generations, spans, stamping};
     use crate::clock::Clock;
     use crate::recorder::{Recorder, Shape};
@@ -389,7 +389,7 @@ mod tests {
     ) -> (WorkerResult, [u64; 4]) {
         let (recorder, reader) = Recorder::new(Shape::default());
         let stop = AtomicBool::new(false);
-        let tally = Recorded { recorder, stop: &stop };
+        let tally = RecorderTally { recorder, stop: &stop };
         let calls = Stream::<UNLOCKED>::new(files, is_write, buffer_bytes);
         let is_write = is_write.then_some(CONTENT);
         let stamping = stamping(generation, Some(1));

@@ -72,15 +72,15 @@ pub struct UringEngine<const NOP: bool> {
     depth: u32,
     block_bytes: usize,
     in_flight: usize,
-    /// Completions since the thread last had to wait for one; counted up to `batches_after`.
+    /// Completions since the thread last had to wait for one; counted up to `batch_threshold`.
     since_wait: u32,
     /// Completions without a wait after which the thread is taken to be the limit, not the device. Then calls are
     /// submitted together. 0 means always.
-    batches_after: u32,
+    batch_threshold: u32,
     /// True if a call found no free entry.
     has_overrun: bool,
     /// True if the kernel can wait with a timeout (`IORING_FEAT_EXT_ARG`, Linux 5.11).
-    waits_until: bool,
+    has_wait_timeout: bool,
     features: Vec<String>,
     missing_features: Vec<String>,
 }
@@ -101,7 +101,7 @@ struct Parts {
 }
 
 /// Largest block that is not tried: hardly any device splits it.
-const UNTRIED_BYTES_MAX: usize = 64 << 10;
+const UNPROBED_BYTES_MAX: usize = 64 << 10;
 
 const READ_BUFFER: u16 = 0;
 const POOL_BUFFER: u16 = 1;
@@ -126,7 +126,7 @@ impl<const NOP: bool> UringEngine<NOP> {
         // split from it.
         let ring_mut = unsafe { &mut *ring };
         // A wait for polled completions has no timeout, even if one is passed.
-        let waits_until = ring_mut.params().is_feature_ext_arg() && !options.uses_iopoll;
+        let has_wait_timeout = ring_mut.params().is_feature_ext_arg() && !options.uses_iopoll;
         let (mut submitter, submissions, completions) = ring_mut.split();
         match submitter.register_ring_fd() {
             Ok(()) => features.push("registered_ring".into()),
@@ -144,7 +144,7 @@ impl<const NOP: bool> UringEngine<NOP> {
         } else {
             parts.register(options.lockable_bytes, &mut features, &mut missing_features)
         };
-        match tries_at_once(&parts.files, &mut parts.read_blocks, block_bytes) {
+        match supports_nowait(&parts.files, &mut parts.read_blocks, block_bytes) {
             Some(Ok(())) => features.push("nowait".into()),
             Some(Err(reason)) => {
                 missing_features.push(format!("nowait: {reason}, so a kernel thread makes each call"));
@@ -160,9 +160,9 @@ impl<const NOP: bool> UringEngine<NOP> {
             in_flight: 0,
             since_wait: 0,
             // A kernel thread that submits sends calls on their way without us.
-            batches_after: if options.uses_sqpoll || depth as usize <= UNPLUGGED_MAX { 0 } else { depth },
+            batch_threshold: if options.uses_sqpoll || depth as usize <= UNPLUGGED_MAX { 0 } else { depth },
             has_overrun: false,
-            waits_until,
+            has_wait_timeout,
             features,
             missing_features,
         };
@@ -221,7 +221,7 @@ impl<const NOP: bool> UringEngine<NOP> {
     /// Submits a batch if the thread is the limit. Returns `None` if the caller has to submit and wait.
     #[inline]
     fn submit_unless_waiting(&mut self) -> Option<io::Result<usize>> {
-        if self.batches_after > 0 && self.since_wait >= self.batches_after {
+        if self.batch_threshold > 0 && self.since_wait >= self.batch_threshold {
             let entered = self.submit();
             if entered.is_err() || !self.parts.completions.is_empty() {
                 return Some(entered);
@@ -243,7 +243,7 @@ impl<const NOP: bool> UringEngine<NOP> {
     #[cold]
     fn wait_for(&mut self, until_ns: u64) -> io::Result<usize> {
         let left_ns = until_ns.saturating_sub(Monotonic.now_ns());
-        if !self.waits_until || left_ns <= SPIN_NS {
+        if !self.has_wait_timeout || left_ns <= SPIN_NS {
             return self.submit();
         }
         self.submit_unless_waiting().unwrap_or_else(|| {
@@ -269,7 +269,7 @@ impl<const NOP: bool> UringEngine<NOP> {
         // Now, not at the next visit: else the kernel takes these for new completions and does not wait.
         self.parts.completions.sync();
         self.in_flight -= count;
-        self.since_wait = (self.since_wait + count as u32).min(self.batches_after);
+        self.since_wait = (self.since_wait + count as u32).min(self.batch_threshold);
         count
     }
 }
@@ -278,13 +278,13 @@ impl<const NOP: bool> UringEngine<NOP> {
 /// worker thread (io-wq), for the returned reason. Returns `None` if that cannot be tested, as for a write-only file.
 ///
 /// A large block of a direct test is read up to ten times, at the beginning of the first file.
-fn tries_at_once(
+fn supports_nowait(
     files: &[OwnedFd],
     read_blocks: &mut AlignedBuffer,
     block_bytes: usize,
 ) -> Option<Result<(), &'static str>> {
     // Beyond the end of any file, where there is nothing to read; a multiple of any block size.
-    const BEYOND_BYTES: u64 = 1 << 62;
+    const PAST_EOF_BYTES: u64 = 1 << 62;
     // A queue may be full for a moment.
     const ATTEMPTS: usize = 5;
     const PAUSE: Duration = Duration::from_millis(1);
@@ -297,7 +297,7 @@ fn tries_at_once(
         let to = IoSliceMut::new(&mut *block);
         rustix::io::preadv2(file, &mut [to], offset_bytes, flags)
     };
-    match read(BEYOND_BYTES, ReadWriteFlags::NOWAIT) {
+    match read(PAST_EOF_BYTES, ReadWriteFlags::NOWAIT) {
         Ok(_) | Err(Errno::AGAIN) => {}
         Err(Errno::OPNOTSUPP) => return Some(Err("this file system or driver does not support RWF_NOWAIT")),
         Err(_) => return None,
@@ -305,7 +305,7 @@ fn tries_at_once(
     // The block layer never splits a request that must not wait (bio_split_rw, Linux 6.2). Blocks that are not in the page
     // cache have to be waited for in any case.
     let is_direct = rustix::fs::fcntl_getfl(file).is_ok_and(|flags| flags.contains(OFlags::DIRECT));
-    if !is_direct || !reads || block_bytes <= UNTRIED_BYTES_MAX {
+    if !is_direct || !reads || block_bytes <= UNPROBED_BYTES_MAX {
         return Some(Ok(()));
     }
     let is_refused = (0..ATTEMPTS).all(|_| {
@@ -395,20 +395,21 @@ fn build(
         .filter(|(set, _)| *set)
         .collect();
     // Linux 6.1, 6.0, 5.19, 5.1. A kernel thread that submits excludes the flags that spare us interrupts.
-    const LADDER: [&[&str]; 4] = [
+    const SETUP_FLAG_SETS: [&[&str]; 4] = [
         &["single_issuer", "coop_taskrun", "defer_taskrun"],
         &["single_issuer", "coop_taskrun"],
         &["coop_taskrun"],
         &[],
     ];
     let mut last = io::Error::from(io::ErrorKind::Unsupported);
-    for preferred in LADDER {
+    for preferred in SETUP_FLAG_SETS {
         let flags: Vec<_> =
             preferred.iter().copied().chain(requested.iter().map(|(_, flag)| *flag)).collect();
         match attempt(&flags) {
             Ok(ring) => {
                 // A kernel thread that submits makes these flags useless.
-                for flag in LADDER[0].iter().filter(|flag| !preferred.contains(flag) && !options.uses_sqpoll)
+                for flag in
+                    SETUP_FLAG_SETS[0].iter().filter(|flag| !preferred.contains(flag) && !options.uses_sqpoll)
                 {
                     missing_features.push(format!("{flag}: this kernel does not support it"));
                 }
@@ -481,7 +482,7 @@ impl<const NOP: bool> DataEngine for UringEngine<NOP> {
                     errno => return Err(errno.unwrap_or(Errno::IO)),
                 }
             }
-            let is_hurried = is_full && self.since_wait < self.batches_after;
+            let is_hurried = is_full && self.since_wait < self.batch_threshold;
             let count = self.take(done, if is_hurried { UNPLUGGED_MAX } else { usize::MAX });
             if count > 0 || (!is_closed && Monotonic.now_ns() >= until_ns) {
                 return Ok(count);

@@ -94,7 +94,7 @@ struct Slot {
     /// True if its operation has not started.
     is_new: bool,
     /// True if its block was returned in the previous pass.
-    is_of_last_pass: bool,
+    is_from_last_pass: bool,
 }
 
 /// Parts of a worker.
@@ -138,17 +138,17 @@ pub struct Worker<'a, E, C, P, V> {
     ready: Vec<u32>,
     completions: Box<[Completion]>,
     /// Slots still busy with the previous pass.
-    of_last_pass: usize,
+    last_pass_slots: usize,
     /// A block that was returned and must wait: it is still in flight, or not due yet.
     held: Option<u64>,
     /// Blocks to read until the next one is compared.
-    until_verified: u32,
+    pieces_until_verify: u32,
     draws: Draws,
     /// Time when the engine last returned completions.
-    landed_ns: u64,
+    reaped_ns: u64,
     next_tick_ns: u64,
     /// The earlier of tick and deadline: the loop makes one comparison a visit.
-    look_up_ns: u64,
+    next_check_ns: u64,
     /// Due time of the next operation, in an open loop.
     due_ns: u64,
     is_stopping: bool,
@@ -192,7 +192,7 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
             verb,
             pattern,
             layout,
-            until_verified: draws.distance(),
+            pieces_until_verify: draws.distance(),
             draws,
             stamping,
             limits,
@@ -201,11 +201,11 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
             free: (0..depth as u32).rev().collect(),
             ready: Vec::with_capacity(depth),
             completions: vec![Completion { slot: 0, result: 0 }; depth].into(),
-            of_last_pass: 0,
+            last_pass_slots: 0,
             held: None,
-            landed_ns: 0,
+            reaped_ns: 0,
             next_tick_ns: 0,
-            look_up_ns: 0,
+            next_check_ns: 0,
             due_ns: 0,
             is_stopping: false,
             failure: None,
@@ -231,9 +231,9 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
     pub fn start(&mut self, start_ns: u64) {
         self.recorder.start(start_ns);
         self.pacing.begin(start_ns);
-        self.landed_ns = start_ns;
+        self.reaped_ns = start_ns;
         self.next_tick_ns = start_ns + INTERVAL_NS;
-        self.look_up_ns = self.next_tick_ns.min(self.limits.deadline_ns);
+        self.next_check_ns = self.next_tick_ns.min(self.limits.deadline_ns);
         self.is_stopping = start_ns >= self.limits.deadline_ns;
         self.zones.iter_mut().for_each(|zones| zones.begin(start_ns));
     }
@@ -265,7 +265,7 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
     #[inline]
     pub fn step(&mut self) -> Progress {
         self.launch();
-        self.land()
+        self.reap_completions()
     }
 
     /// Fills free slots and passes every operation that can start to the engine.
@@ -280,7 +280,7 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
         // Stamping is done by now: that is work of the loop, not of the device. Calls submitted together share one
         // start time, never later than the call itself.
         let now_ns = self.clock.now_ns();
-        self.recorder.idle_slots(self.ready.len() as u64, now_ns.saturating_sub(self.landed_ns));
+        self.recorder.idle_slots(self.ready.len() as u64, now_ns.saturating_sub(self.reaped_ns));
         for &slot in &self.ready {
             let state = &mut self.slots[slot as usize];
             state.step_start_ns = now_ns;
@@ -344,7 +344,7 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
                 None => return self.next_zone(),
             },
         };
-        if self.verb.writes() && self.of_last_pass > 0 && self.is_in_flight(block) {
+        if self.verb.writes() && self.last_pass_slots > 0 && self.is_in_flight(block) {
             self.held = Some(block);
             return None;
         }
@@ -358,7 +358,7 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
         let is_whole = self.free.len() + 1 == self.slots.len();
         let next = match &mut self.zones {
             Some(_) if !is_whole => return None,
-            Some(zones) => zones.next(self.landed_ns),
+            Some(zones) => zones.next(self.reaped_ns),
             None => None,
         };
         let Some(pattern) = next else {
@@ -419,14 +419,14 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
     /// is a single block, and any number of them overlap.
     #[cold]
     fn begin_pass(&mut self, in_hand: u32) -> bool {
-        if self.of_last_pass > 0 && !self.pattern.is_skewed() {
+        if self.last_pass_slots > 0 && !self.pattern.is_skewed() {
             return false;
         }
-        self.slots.iter_mut().for_each(|slot| slot.is_of_last_pass = true);
+        self.slots.iter_mut().for_each(|slot| slot.is_from_last_pass = true);
         for idle in self.free.iter().chain([&in_hand]) {
-            self.slots[*idle as usize].is_of_last_pass = false;
+            self.slots[*idle as usize].is_from_last_pass = false;
         }
-        self.of_last_pass = self.slots.len() - self.free.len() - 1;
+        self.last_pass_slots = self.slots.len() - self.free.len() - 1;
         true
     }
 
@@ -437,7 +437,7 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
         let (file, block) = self.layout.place(block);
         let offset_bytes = self.layout.offset_bytes(block);
         let is_same = |slot: &Slot| (slot.file, slot.offset_bytes) == (file, offset_bytes);
-        self.slots.iter().any(|slot| slot.is_of_last_pass && is_same(slot))
+        self.slots.iter().any(|slot| slot.is_from_last_pass && is_same(slot))
     }
 
     #[inline]
@@ -470,7 +470,7 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
     /// Returns `None` in a closed loop: until its end, some call is always in flight.
     pub fn wakes_at(&self) -> Option<u64> {
         let due_ns = if self.free.is_empty() { u64::MAX } else { self.due_ns };
-        (P::IS_OPEN && !self.is_stopping).then(|| due_ns.min(self.look_up_ns))
+        (P::IS_OPEN && !self.is_stopping).then(|| due_ns.min(self.next_check_ns))
     }
 
     /// True if nothing is in flight and nothing will start.
@@ -480,7 +480,7 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
 
     /// Waits for one completion, and handles all that have arrived.
     #[inline]
-    pub fn land(&mut self) -> Progress {
+    pub fn reap_completions(&mut self) -> Progress {
         let until_ns = self.wakes_at().unwrap_or(u64::MAX);
         if self.free.len() == self.slots.len() {
             if self.is_stopping {
@@ -502,8 +502,8 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
         // Completions returned together share one end time. Held-back completions end later because of the loop, which
         // `idle_slots` counts.
         let now_ns = self.clock.now_ns();
-        self.recorder.idle_slots(left, now_ns.saturating_sub(self.landed_ns));
-        self.landed_ns = now_ns;
+        self.recorder.idle_slots(left, now_ns.saturating_sub(self.reaped_ns));
+        self.reaped_ns = now_ns;
         if count > 0 {
             self.recorder.visit();
         }
@@ -511,8 +511,8 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
             let completion = self.completions[index];
             self.complete(completion, now_ns);
         }
-        if now_ns >= self.look_up_ns {
-            self.look_up(now_ns);
+        if now_ns >= self.next_check_ns {
+            self.check_time(now_ns);
         }
         Progress::Continue
     }
@@ -535,8 +535,8 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
         match call {
             Call::Read => {
                 self.recorder.read(block_bytes);
-                self.until_verified -= 1;
-                if self.until_verified == 0 {
+                self.pieces_until_verify -= 1;
+                if self.pieces_until_verify == 0 {
                     self.verify(slot);
                 }
             }
@@ -568,8 +568,8 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
     fn release(&mut self, slot: u32) {
         if self.verb.writes() {
             let state = &mut self.slots[slot as usize];
-            self.of_last_pass -= usize::from(state.is_of_last_pass);
-            state.is_of_last_pass = false;
+            self.last_pass_slots -= usize::from(state.is_from_last_pass);
+            state.is_from_last_pass = false;
         }
         self.free.push(slot);
     }
@@ -577,7 +577,7 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
     /// Compares the block that a slot has read with the data written there.
     #[cold]
     fn verify(&mut self, slot: u32) {
-        self.until_verified = self.draws.distance();
+        self.pieces_until_verify = self.draws.distance();
         let Some(verifier) = &self.stamping.verifier else { return };
         let Slot { file, offset_bytes, step, .. } = self.slots[slot as usize];
         let block = self.engine.block_read(slot);
@@ -585,7 +585,7 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
         // After its own write, an operation must not find anything older.
         let is_own = self.verb.steps()[..step as usize].contains(&Call::Write);
         let generations = if is_own { &own } else { &verifier.generations };
-        match verifier.verify_of(generations, block, self.stamping.first_file + file, offset_bytes) {
+        match verifier.verify_generations(generations, block, self.stamping.first_file + file, offset_bytes) {
             Ok(()) => self.recorder.verified(),
             Err(mismatch) => self.fail(Failure {
                 call: "verify",
@@ -604,14 +604,14 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
     }
 
     #[cold]
-    fn look_up(&mut self, now_ns: u64) {
+    fn check_time(&mut self, now_ns: u64) {
         if now_ns >= self.next_tick_ns {
             self.recorder.hand_over(now_ns);
             let missed = (now_ns - self.next_tick_ns) / INTERVAL_NS;
             self.next_tick_ns += (missed + 1) * INTERVAL_NS;
         }
         self.is_stopping |= now_ns >= self.limits.deadline_ns || self.limits.stop.load(Ordering::Relaxed);
-        self.look_up_ns = self.next_tick_ns.min(self.limits.deadline_ns.max(now_ns + 1));
+        self.next_check_ns = self.next_tick_ns.min(self.limits.deadline_ns.max(now_ns + 1));
     }
 }
 

@@ -61,19 +61,19 @@ pub struct Zones {
     blocks: Box<[Range<u64>]>,
     /// Offset at which the data ends, perhaps within the last block.
     end_bytes: u64,
-    board: Arc<SharedZoneTimes>,
+    time_table: Arc<SharedZoneTimes>,
     since_ns: u64,
 }
 
 impl Zones {
     /// Zones of these blocks, whose times go to the board. The data ends at `end_bytes`.
-    pub fn new(blocks: Box<[Range<u64>]>, end_bytes: u64, board: Arc<SharedZoneTimes>) -> Self {
-        Self { blocks, end_bytes, board, since_ns: 0 }
+    pub fn new(blocks: Box<[Range<u64>]>, end_bytes: u64, time_table: Arc<SharedZoneTimes>) -> Self {
+        Self { blocks, end_bytes, time_table, since_ns: 0 }
     }
 
     /// Blocks of the zone that is visited now.
     pub(crate) fn pattern(&self) -> Option<Pattern> {
-        let blocks = self.blocks.get(self.board.visited_zones())?;
+        let blocks = self.blocks.get(self.time_table.visited_zones())?;
         let count = blocks.end - blocks.start;
         Some(Pattern::new(blocks.start, count, false, 0, count))
     }
@@ -85,7 +85,7 @@ impl Zones {
 
     /// Ends a zone at the end of its last call. Returns the blocks of the next one.
     pub(crate) fn next(&mut self, end_ns: u64) -> Option<Pattern> {
-        self.board.put(end_ns.saturating_sub(self.since_ns));
+        self.time_table.put(end_ns.saturating_sub(self.since_ns));
         self.since_ns = end_ns;
         self.pattern()
     }
@@ -106,7 +106,7 @@ pub struct ZeroWriter {
     /// Parts of the file in the order of visits.
     pub zones: Vec<Range<u64>>,
     /// Receives their times.
-    pub board: Arc<SharedZoneTimes>,
+    pub time_table: Arc<SharedZoneTimes>,
     /// Receives the number of bytes written.
     pub moved_bytes: Arc<AtomicU64>,
     /// Raised by anyone who wants it to stop.
@@ -148,7 +148,7 @@ impl ZeroWriter {
                 let partial = (moved_bytes > 0 && is_timed).then_some((moved_bytes, time_ns));
                 return ZeroPassResult { partial, result };
             }
-            self.board.put(time_ns);
+            self.time_table.put(time_ns);
         }
         ZeroPassResult { partial: None, result: Ok(()) }
     }
@@ -234,7 +234,7 @@ mod tests {
         clock: C,
         is_stopping: bool,
     ) -> (WorkerResult, Arc<SharedZoneTimes>, u64) {
-        let board = Arc::new(SharedZoneTimes::new(zones.len()));
+        let time_table = Arc::new(SharedZoneTimes::new(zones.len()));
         let blocks = zones.iter().map(|zone| zone.start / MIB..zone.end.div_ceil(MIB)).collect();
         let (recorder, reader) = Recorder::new(Shape::default());
         let stop = AtomicBool::new(is_stopping);
@@ -250,45 +250,47 @@ mod tests {
             limits: Limits { deadline_ns: u64::MAX, stop: &stop },
             recorder,
         });
-        let ended = worker.in_zones(Zones::new(blocks, end_bytes, Arc::clone(&board))).run(0);
+        let ended = worker.in_zones(Zones::new(blocks, end_bytes, Arc::clone(&time_table))).run(0);
         let mut bytes = 0;
         reader.drain(|delta| bytes += delta.read_bytes);
-        (ended, board, bytes)
+        (ended, time_table, bytes)
     }
 
     #[test]
     fn zone_time_ends_with_its_last_call() {
         let file = file(3 * MIB + 5, 7);
         let zones = [0..2 * MIB, 2 * MIB..3 * MIB + 5];
-        let (ended, board, bytes) = read(&file, &zones, 3 * MIB + 5, Seconds(0.into()), false);
-        assert_eq!((ended.result, board.visited_zones(), bytes), (Ok(()), 2, 3 * MIB + 5));
+        let (ended, time_table, bytes) = read(&file, &zones, 3 * MIB + 5, Seconds(0.into()), false);
+        assert_eq!((ended.result, time_table.visited_zones(), bytes), (Ok(()), 2, 3 * MIB + 5));
         // The clock is read when a call begins and when it ends, and once more at the very end.
-        assert_eq!([0, 1].map(|zone| board.time_ns(zone)), [4_000_000_000; 2]);
-        assert_eq!((board.time_ns(2), ended.end_ns), (0, 9_000_000_000), "there is none");
+        assert_eq!([0, 1].map(|zone| time_table.time_ns(zone)), [4_000_000_000; 2]);
+        assert_eq!((time_table.time_ns(2), ended.end_ns), (0, 9_000_000_000), "there is none");
     }
 
     #[test]
     fn only_the_zones_are_read() {
         let file = file(8 * MIB, 7);
-        let (ended, board, bytes) = read(&file, &[MIB..2 * MIB, 5 * MIB..6 * MIB], 8 * MIB, Monotonic, false);
-        assert_eq!((ended.result, board.visited_zones(), bytes), (Ok(()), 2, 2 * MIB));
+        let (ended, time_table, bytes) =
+            read(&file, &[MIB..2 * MIB, 5 * MIB..6 * MIB], 8 * MIB, Monotonic, false);
+        assert_eq!((ended.result, time_table.visited_zones(), bytes), (Ok(()), 2, 2 * MIB));
     }
 
     #[test]
     fn truncated_file_ends_with_short_read() {
         let file = file(2 * MIB + 100, 7);
-        let (ended, board, bytes) = read(&file, &[0..MIB, MIB..4 * MIB], 4 * MIB, Seconds(0.into()), false);
-        assert_eq!((board.visited_zones(), bytes), (1, 2 * MIB));
+        let (ended, time_table, bytes) =
+            read(&file, &[0..MIB, MIB..4 * MIB], 4 * MIB, Seconds(0.into()), false);
+        assert_eq!((time_table.visited_zones(), bytes), (1, 2 * MIB));
         let failure = ended.result.unwrap_err();
         assert_eq!((failure.call, failure.offset_bytes), ("read", Some(2 * MIB)));
         assert!(matches!(failure.cause, Cause::Short { got_bytes: 100, .. }), "{failure:?}");
     }
 
     fn writer(file: &File, zones: &[Range<u64>]) -> ZeroWriter {
-        let board = Arc::new(SharedZoneTimes::new(zones.len()));
+        let time_table = Arc::new(SharedZoneTimes::new(zones.len()));
         let file = file.try_clone().unwrap().into();
         let (zones, moved_bytes, stop) = (zones.to_vec(), Arc::default(), Arc::default());
-        ZeroWriter { file, chunk_bytes: MIB as usize, zones, board, moved_bytes, stop }
+        ZeroWriter { file, chunk_bytes: MIB as usize, zones, time_table, moved_bytes, stop }
     }
 
     #[test]
@@ -299,9 +301,9 @@ mod tests {
         let failure = written.result.unwrap_err();
         // The last call would have crossed the end, so it was not made.
         assert_eq!((failure.call, failure.offset_bytes), ("write", Some(2 * MIB)));
-        assert_eq!((writer.board.visited_zones(), written.partial), (1, Some((MIB, 1_000_000_000))));
+        assert_eq!((writer.time_table.visited_zones(), written.partial), (1, Some((MIB, 1_000_000_000))));
         assert_eq!(
-            (writer.board.time_ns(0), writer.moved_bytes.load(Ordering::Relaxed)),
+            (writer.time_table.time_ns(0), writer.moved_bytes.load(Ordering::Relaxed)),
             (1_000_000_000, 2 * MIB)
         );
         assert_eq!(file.metadata().unwrap().len(), 2 * MIB + 100);
@@ -317,11 +319,11 @@ mod tests {
         let writer = writer(&file, std::slice::from_ref(&FIRST));
         writer.stop.store(true, Ordering::Relaxed);
         assert_eq!(writer.run(&Monotonic), ZeroPassResult { partial: None, result: Ok(()) });
-        assert_eq!(writer.board.visited_zones(), 0);
+        assert_eq!(writer.time_table.visited_zones(), 0);
         // A worker checks the flag once an interval; on this clock, after each call.
         let zones = [0..MIB, MIB..2 * MIB];
-        let (ended, board, bytes) = read(&file, &zones, 2 * MIB, Seconds(0.into()), true);
-        assert_eq!((ended.result, board.visited_zones(), bytes), (Ok(()), 0, MIB));
+        let (ended, time_table, bytes) = read(&file, &zones, 2 * MIB, Seconds(0.into()), true);
+        assert_eq!((ended.result, time_table.visited_zones(), bytes), (Ok(()), 0, MIB));
     }
 
     #[test]

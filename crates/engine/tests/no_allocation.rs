@@ -17,8 +17,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use engine::DataEngine;
-use engine::budget::BOUNDLESS;
-use engine::bytes::{ByteCalls, ByteWorker, Recorded, Span, SystemCalls};
+use engine::budget::UNLIMITED;
+use engine::bytes::{ByteCalls, ByteWorker, RecorderTally, Span, SystemCalls};
 use engine::clock::{Clock, Monotonic, Timer};
 use engine::data::{Content, Verifier};
 use engine::files::{
@@ -238,7 +238,7 @@ fn bytes<B: ByteCalls>(calls: impl FnOnce(Vec<OwnedFd>) -> B, writes: bool) -> u
     let spans = vec![Span { file: 0, start_bytes: 0, end_bytes: BLOCKS * 4096 }];
     let content = writes.then_some(CONTENT);
     thread::scope(|scope| {
-        let tally = Recorded { recorder, stop: flag };
+        let tally = RecorderTally { recorder, stop: flag };
         let stamping = stamping((!writes).then(|| Verifier::new(CONTENT, 0..=0)));
         let worker = ByteWorker::new(calls(files), Monotonic, tally, spans, content, stamping, u64::MAX);
         scope.spawn(move || drain(reader, flag, drained));
@@ -262,12 +262,12 @@ fn add_bytes(loops: &mut Loops) {
 /// Returns zones of a block each, as many times over a file as the other loops have intervals.
 fn zones<T>(zone: impl Fn(u64) -> T) -> (Vec<T>, Arc<SharedZoneTimes>) {
     let zones: Vec<_> = (0..INTERVALS * BLOCKS).map(|number| zone(number % BLOCKS)).collect();
-    let board = Arc::new(SharedZoneTimes::new(zones.len()));
-    (zones, board)
+    let time_table = Arc::new(SharedZoneTimes::new(zones.len()));
+    (zones, time_table)
 }
 
 fn read_zones() -> u64 {
-    let (blocks, board) = zones(|block| block..block + 1);
+    let (blocks, time_table) = zones(|block| block..block + 1);
     let all = blocks.len();
     let (recorder, _reader) = Recorder::new(Shape::default());
     let stop = AtomicBool::new(false);
@@ -282,25 +282,25 @@ fn read_zones() -> u64 {
         limits: Limits { deadline_ns: u64::MAX, stop: &stop },
         recorder,
     });
-    let mut worker = worker.in_zones(Zones::new(blocks.into(), BLOCKS * 4096, Arc::clone(&board)));
+    let mut worker = worker.in_zones(Zones::new(blocks.into(), BLOCKS * 4096, Arc::clone(&time_table)));
     let before = ALLOCATIONS.get();
     worker.start(Monotonic.now_ns());
     while worker.step() == Progress::Continue {}
     let allocations = ALLOCATIONS.get() - before;
-    assert_eq!((worker.end().result, board.visited_zones()), (Ok(()), all));
+    assert_eq!((worker.end().result, time_table.visited_zones()), (Ok(()), all));
     allocations
 }
 
 fn zero_zones() -> u64 {
-    let (zones, board) = zones(|block| block * 4096..(block + 1) * 4096);
+    let (zones, time_table) = zones(|block| block * 4096..(block + 1) * 4096);
     let file = file()[0].try_clone().unwrap();
     let (moved_bytes, stop) = (Arc::default(), Arc::default());
-    let writer = ZeroWriter { file, chunk_bytes: 4096, zones, board, moved_bytes, stop };
+    let writer = ZeroWriter { file, chunk_bytes: 4096, zones, time_table, moved_bytes, stop };
     let zeros = vec![0; 4096];
     let before = ALLOCATIONS.get();
     let written = writer.pass(&Monotonic, &zeros);
     let allocations = ALLOCATIONS.get() - before;
-    assert_eq!((written.result, writer.board.visited_zones()), (Ok(()), writer.zones.len()));
+    assert_eq!((written.result, writer.time_table.visited_zones()), (Ok(()), writer.zones.len()));
     allocations
 }
 
@@ -347,7 +347,7 @@ impl Files {
                 let round = one(
                     &place,
                     &mut recorder,
-                    RoundLimits { deadline_ns: u64::MAX, stop: &never, budget: &BOUNDLESS },
+                    RoundLimits { deadline_ns: u64::MAX, stop: &never, budget: &UNLIMITED },
                 );
                 allocations += ALLOCATIONS.get() - before;
                 assert_eq!((round.result, round.done > 0), (Ok(()), true));
@@ -364,7 +364,7 @@ impl Files {
     /// Runs verbs in turn, the first one with the files that only it knows.
     fn turns(&self, verbs: &mut [Box<dyn Measured>], mut before: impl FnMut()) -> u64 {
         let place = FileLocation { directory: self.root.as_fd(), leaves: &self.leaves, tree: TREE };
-        let limits = RoundLimits { deadline_ns: u64::MAX, stop: &AtomicBool::new(false), budget: &BOUNDLESS };
+        let limits = RoundLimits { deadline_ns: u64::MAX, stop: &AtomicBool::new(false), budget: &UNLIMITED };
         if let Some((made, _)) = verbs[0].populate(&place, limits) {
             assert_eq!(made.result, Ok(()));
         }

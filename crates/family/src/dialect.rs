@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn help_is_for_people() {
+    fn help_text_snapshot_fits_120_columns() {
         fn check<O: Dialect>() {
             insta::assert_snapshot!(O::NAME, O::help());
             assert!(O::help().lines().all(|line| line.chars().count() <= 120), "{}", O::NAME);

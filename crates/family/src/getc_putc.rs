@@ -23,9 +23,9 @@ pub enum Test {
     /// `read` of one byte.
     Read,
     /// `putc` in a process of one thread.
-    PutcAlone,
+    PutcSingleThreaded,
     /// `getc` in a process of one thread.
-    GetcAlone,
+    GetcSingleThreaded,
     /// `putc` beside another thread.
     Putc,
     /// `getc` beside another thread.
@@ -41,8 +41,8 @@ impl Test {
     pub const ALL: [Self; 8] = [
         Self::Write,
         Self::Read,
-        Self::PutcAlone,
-        Self::GetcAlone,
+        Self::PutcSingleThreaded,
+        Self::GetcSingleThreaded,
         Self::Putc,
         Self::Getc,
         Self::PutcUnlocked,
@@ -54,8 +54,8 @@ impl Test {
         match self {
             Self::Write => "write",
             Self::Read => "read",
-            Self::PutcAlone => "putcNT",
-            Self::GetcAlone => "getcNT",
+            Self::PutcSingleThreaded => "putcNT",
+            Self::GetcSingleThreaded => "getcNT",
             Self::Putc => "putc",
             Self::Getc => "getc",
             Self::PutcUnlocked => "putcU",
@@ -68,8 +68,8 @@ impl Test {
         match self {
             Self::Write => "write of a byte",
             Self::Read => "read of a byte",
-            Self::PutcAlone => "putc, one thread",
-            Self::GetcAlone => "getc, one thread",
+            Self::PutcSingleThreaded => "putc, one thread",
+            Self::GetcSingleThreaded => "getc, one thread",
             Self::Putc => "putc",
             Self::Getc => "getc",
             Self::PutcUnlocked => "putc_unlocked",
@@ -82,8 +82,8 @@ impl Test {
         match self {
             Self::Write => "Writing with write(fd, &c, 1)...",
             Self::Read => "Reading with read(fd, &c, 1)...",
-            Self::PutcAlone => "Writing with putc(c, fp) no thread...",
-            Self::GetcAlone => "Reading with getc() no thread...",
+            Self::PutcSingleThreaded => "Writing with putc(c, fp) no thread...",
+            Self::GetcSingleThreaded => "Reading with getc() no thread...",
             Self::Putc => "Writing with putc(c, fp)...",
             Self::Getc => "Reading with getc()...",
             Self::PutcUnlocked => "Writing with putc_unlocked(c, fp)...",
@@ -93,12 +93,12 @@ impl Test {
 
     /// The same work as a test of skye. Only the calls are timed, so nothing is made durable.
     fn spec(self, size_bytes: u64) -> String {
-        let calls = size_bytes / BYTES_A_CALL;
+        let calls = size_bytes / BYTES_PER_CALL;
         match self {
             Self::Write => format!("byte-write:sync=none:bytes={calls}"),
             Self::Read => format!("byte-read:bytes={calls}"),
-            Self::PutcAlone => "putc-write:sync=none:passes=1".into(),
-            Self::GetcAlone => "getc-read:passes=1".into(),
+            Self::PutcSingleThreaded => "putc-write:sync=none:passes=1".into(),
+            Self::GetcSingleThreaded => "getc-read:passes=1".into(),
             Self::Putc => "putc-write:sync=none:threaded:passes=1".into(),
             Self::Getc => "getc-read:threaded:passes=1".into(),
             Self::PutcUnlocked => "putc-write:sync=none:unlocked:threaded:passes=1".into(),
@@ -108,7 +108,7 @@ impl Test {
 }
 
 /// Bytes of the file for each byte that the tests by system calls move: these are some 200 times as slow.
-const BYTES_A_CALL: u64 = 64;
+const BYTES_PER_CALL: u64 = 64;
 
 /// Translates the options to a request: the eight tests, in their order.
 pub fn translate(options: &Options) -> Request {

@@ -21,7 +21,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cells_span_what_they_are_told() {
+    fn cell_has_requested_span_and_attributes() {
         assert_eq!(cell("td", 2, 1, " class=\"x\"", "5"), "<td colspan=\"2\" class=\"x\">5</td>");
     }
 }

@@ -16,7 +16,7 @@ pub(crate) fn phase(spec: &str, ops: u64, bytes: u64, elapsed_ns: u64) -> PhaseR
         "app_bytes_read": 0, "app_bytes_written": bytes, "elapsed_ns": elapsed_ns, "passes": 1.0,
         "rate": {
             "ops_per_second": 1.0, "bytes_per_second": null, "steady_ops_per_second": null,
-            "whole_ops_per_second": null, "durable_ops_per_second": null, "into_cache_ops_per_second": null,
+            "overall_ops_per_second": null, "durable_ops_per_second": null, "into_cache_ops_per_second": null,
             "ci95_low_ops_per_second": null, "ci95_high_ops_per_second": null, "first_done_ns": 0, "last_done_ns": 0,
         },
         "latency_ns": {

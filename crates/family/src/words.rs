@@ -38,12 +38,14 @@ impl FlagParser {
         // lexopt does not know flags of several letters with one dash.
         let is_whole = |word: &OsStr| match O::IS_GO {
             true => word.as_bytes().starts_with(b"-") && word != "-" && word != "--",
-            false => O::FLAGS.iter().any(|flag| flag.has_long_name() && halves(word).0 == flag.name()),
+            false => {
+                O::FLAGS.iter().any(|flag| flag.has_long_name() && name_and_value(word).0 == flag.name())
+            }
         };
         let whole = self.parser.try_raw_args().and_then(|mut words| words.next_if(is_whole));
         (self.name, self.attached) = match whole {
             Some(word) => {
-                let (name, value) = halves(&word);
+                let (name, value) = name_and_value(&word);
                 match name[1..].strip_prefix('-').unwrap_or(&name[1..]) {
                     bare if bare.is_empty() || bare.starts_with('-') => {
                         (format!("`{}`", word.to_string_lossy()), None)
@@ -149,7 +151,7 @@ impl FlagParser {
     }
 
     /// Takes the truth value that a switch of Go may have in its own word; a bare switch is true.
-    pub fn truth(&mut self) -> Result<bool, String> {
+    pub fn switch(&mut self) -> Result<bool, String> {
         let Some(word) = self.attached.take() else { return Ok(true) };
         let word = word.to_string_lossy();
         boolean(&word).ok_or_else(|| format!("{0}=`{word}`: use {0}, {0}=true or {0}=false", self.name))
@@ -178,10 +180,10 @@ impl<O> Flag<O> {
 }
 
 /// Splits a word into the part before the first `=` and the part behind it.
-fn halves(word: &OsStr) -> (String, Option<OsString>) {
-    let mut halves = word.as_bytes().splitn(2, |byte| *byte == b'=');
-    let name = String::from_utf8_lossy(halves.next().unwrap_or_default()).into_owned();
-    (name, halves.next().map(|value| OsStr::from_bytes(value).to_owned()))
+fn name_and_value(word: &OsStr) -> (String, Option<OsString>) {
+    let mut name_and_value = word.as_bytes().splitn(2, |byte| *byte == b'=');
+    let name = String::from_utf8_lossy(name_and_value.next().unwrap_or_default()).into_owned();
+    (name, name_and_value.next().map(|value| OsStr::from_bytes(value).to_owned()))
 }
 
 /// Error message for a word that belongs to no flag. GoBonnieGo ignores it, and all flags that follow it.

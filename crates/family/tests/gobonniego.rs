@@ -34,7 +34,7 @@ fn lines_are_written_again_to_the_byte() {
 }
 
 #[test]
-fn both_are_shown_as_results() {
+fn text_and_json_output_convert_to_results() {
     let result_table = |name: &str| table(&read(&data(name)).results());
     assert_eq!(
         result_table("gobonniego-1.0.10_nonroot_1GiB.txt"),

@@ -74,7 +74,7 @@ fn every_line_is_written_again_to_the_byte() {
 }
 
 #[test]
-fn headings_are_theirs() {
+fn headings_equal_those_of_the_originals() {
     let first = |name: &str| data(name).lines().next().map(str::to_owned);
     assert_eq!(first("bonnie++-1.03e_x2.csv"), Some(Layout::V1_03.header()));
     assert_eq!(first("bonnie++-2.00a_x2_header.csv"), Some(Layout::V2_00.header()));
@@ -82,7 +82,7 @@ fn headings_are_theirs() {
 }
 
 #[test]
-fn text_tables_are_theirs_where_they_are_right() {
+fn text_tables_equal_originals_except_known_errors() {
     for (name, _) in LINES.iter().filter(|(name, _)| !name.ends_with(".csv")) {
         let text = data(name);
         let rows = text.lines().skip_while(|row| !row.starts_with("Version")).take_while(|row| !is_csv(row));

@@ -3,8 +3,8 @@
 //! Questions for the time are answered by the reader at once. Where the commands end, or the coordinator is lost, the
 //! reader raises a flag that ends the work in progress. The rest is the program's: it removes its files and ends.
 //!
-//! A coordinator that is the parent of this process is lost once it has ended, and another one after [`SILENCE`]. Once a
-//! signal has asked this process to end, no write waits longer than [`LAST_WRITE`] for a reader.
+//! A coordinator that is the parent of this process is lost once it has ended, and another one after [`SILENCE_TIMEOUT`]. Once a
+//! signal has asked this process to end, no write waits longer than [`FINAL_WRITE_TIMEOUT`] for a reader.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -21,18 +21,18 @@ use rustix::process::{Pid, getppid};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::channel::{self, FrameReader};
-use crate::waiting::{RunningClock, SILENCE};
+use crate::waiting::{RunningClock, SILENCE_TIMEOUT};
 
 /// Interval between signs of life, on both sides.
-pub const BEAT: Duration = Duration::from_secs(1);
+pub const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
 /// Longest wait of one poll, so that flags are seen. A thousand agents of one machine wake up as often.
 const POLL_INTERVAL_NS: i64 = 500_000_000;
 /// Digits of the largest seed.
 const SEED_DIGITS: usize = 20;
 /// Time that a coordinator may take until its first frame: ssh may still ask other machines for names.
-const HELLO: Duration = Duration::from_secs(30);
+const HELLO_TIMEOUT: Duration = Duration::from_secs(30);
 /// Time without any byte after which a write gives up, once this process is to end.
-const LAST_WRITE: Duration = Duration::from_secs(5);
+const FINAL_WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Most characters of the number of a session that count: it has 16 digits, and gets into a marker.
 const SESSION_MAX: usize = 64;
 
@@ -74,20 +74,20 @@ pub fn words(directory: &str, limits: &[String]) -> Vec<String> {
 }
 
 /// Returns the same words for a process that this one starts, without a launcher.
-pub fn words_here(directory: &str, limits: &[String]) -> Vec<String> {
+pub fn local_agent_words(directory: &str, limits: &[String]) -> Vec<String> {
     [words(directory, limits), vec!["--here".to_owned()]].concat()
 }
 
 impl Wire {
     /// Exchanges the first frames on standard input and output, and starts the threads. `interrupt` is raised when the
-    /// work in progress has to end. With `is_here`, the parent of this process is the coordinator. `is_ended` returns
+    /// work in progress has to end. With `is_local`, the parent of this process is the coordinator. `is_ended` returns
     /// true once a signal has requested the end of this process.
     ///
     /// # Errors
     /// No coordinator uses the protocol on standard input, or a signal ends the wait.
     pub fn open(
         version: &str,
-        is_here: bool,
+        is_local: bool,
         interrupt: Arc<AtomicBool>,
         is_ended: fn() -> bool,
     ) -> Result<Self, UserError> {
@@ -102,7 +102,7 @@ impl Wire {
             interrupt,
             enough: Arc::default(),
             is_disconnected: AtomicBool::new(false),
-            parent: getppid().filter(|_| is_here),
+            parent: getppid().filter(|_| is_local),
             is_ended,
         });
         let mut input = Input { frames: FrameReader::default(), idle: IdleTimer::new() };
@@ -111,12 +111,12 @@ impl Wire {
                 Some(document) => {
                     break channel::decode(&document, SEED_DIGITS).map_err(|why| fail(&why.0))?;
                 }
-                None if is_ended() => return Err(fail(&"a signal ended the wait")),
-                None if input.idle.clock.now() > HELLO => {
+                None if is_ended() => return Err(fail(&"a signal interrupted the wait")),
+                None if input.idle.clock.now() > HELLO_TIMEOUT => {
                     return Err(fail(&"no coordinator sent a message in time"));
                 }
                 None if !input.read().map_err(|error| fail(&error))? => {
-                    return Err(fail(&"stdin ended before a message of a coordinator"));
+                    return Err(fail(&"stdin ended before a coordinator sent a message"));
                 }
                 None => {}
             }
@@ -272,13 +272,13 @@ impl Shared {
     fn is_lost(&self, idle: &mut IdleTimer) -> bool {
         match self.parent {
             Some(parent) => getppid() != Some(parent),
-            None => idle.length() > SILENCE,
+            None => idle.length() > SILENCE_TIMEOUT,
         }
     }
 
     /// Returns true as long as the coordinator may still take what is written.
-    fn is_read(&self, idle: &mut IdleTimer) -> bool {
-        let is_given_up = (self.is_ended)() && idle.length() > LAST_WRITE;
+    fn can_still_write(&self, idle: &mut IdleTimer) -> bool {
+        let is_given_up = (self.is_ended)() && idle.length() > FINAL_WRITE_TIMEOUT;
         !is_given_up && !self.is_lost(idle)
     }
 
@@ -287,14 +287,14 @@ impl Shared {
         match command {
             ToAgent::Beat {} => true,
             ToAgent::Ping { number } => self.write(&FromAgent::Pong { number, at_ns: now_ns() }).is_ok(),
-            ToAgent::Enough {} => {
+            ToAgent::EndTest {} => {
                 self.enough.store(true, Ordering::SeqCst);
                 true
             }
             ToAgent::Interrupt {} => {
                 // The second one is that of a user who insists.
                 if self.interrupt.swap(true, Ordering::SeqCst) {
-                    run::hang_detection::insist();
+                    run::hang_detection::shorten_timeout();
                 }
                 true
             }
@@ -306,7 +306,7 @@ impl Shared {
     fn beat(&self) {
         while !self.is_disconnected.load(Ordering::SeqCst) {
             let _ = self.write(&FromAgent::Beat {});
-            std::thread::sleep(BEAT);
+            std::thread::sleep(HEARTBEAT_INTERVAL);
         }
     }
 
@@ -327,7 +327,8 @@ impl Shared {
                 }
                 Err(Errno::INTR) => {}
                 // A coordinator that takes nothing is as silent as one that says nothing.
-                Err(Errno::AGAIN) if self.is_read(&mut idle) && wait(stdout, PollFlags::OUT).is_ok() => {}
+                Err(Errno::AGAIN)
+                    if self.can_still_write(&mut idle) && wait(stdout, PollFlags::OUT).is_ok() => {}
                 Err(_) => {
                     // The reader ends too, and raises the flag.
                     self.is_disconnected.store(true, Ordering::SeqCst);

@@ -67,14 +67,14 @@ pub struct FrameReader {
 /// Most bytes of other output before the first frame: the greeting of a shell.
 const GREETING_BYTES_MAX: usize = 64 << 10;
 /// Beginnings of the first document of the other side, whose forms never change.
-const STARTS: [&[u8]; 2] = [b"{\"protocol_", b"{\"wanted\":"];
+const FIRST_FRAME_PREFIXES: [&[u8]; 2] = [b"{\"protocol_", b"{\"wanted\":"];
 
 /// Largest room for bytes that a channel keeps between frames.
 const KEPT_BYTES: usize = 64 << 10;
 
 impl FrameReader {
     /// Returns a reader for a channel on which a shell may print something before the first frame.
-    pub fn behind_greeting() -> Self {
+    pub fn after_greeting() -> Self {
         Self { is_before_start: true, ..Self::default() }
     }
 
@@ -95,7 +95,8 @@ impl FrameReader {
     fn start(&self) -> Option<usize> {
         let is_start = |at: &usize| {
             let (length, document) = self.bytes[*at..].split_at(LENGTH_BYTES);
-            length.starts_with(&[0, 0]) && STARTS.iter().any(|start| document.starts_with(start))
+            length.starts_with(&[0, 0])
+                && FIRST_FRAME_PREFIXES.iter().any(|start| document.starts_with(start))
         };
         // The reader may have more than a greeting at once.
         let end = self.bytes.len().saturating_sub(LENGTH_BYTES).min(GREETING_BYTES_MAX);
@@ -231,7 +232,7 @@ mod tests {
         ] {
             let all = [greeting.as_bytes(), &hello, &beat].concat();
             for piece in [1, 7, all.len()] {
-                let mut reader = FrameReader::behind_greeting();
+                let mut reader = FrameReader::after_greeting();
                 let (mut found, mut documents) = (None, 0);
                 for part in all.chunks(piece) {
                     reader.push(part);
@@ -248,7 +249,7 @@ mod tests {
                 );
             }
         }
-        let mut reader = FrameReader::behind_greeting();
+        let mut reader = FrameReader::after_greeting();
         reader.push(&[b'x'; GREETING_BYTES_MAX]);
         assert_eq!(reader.find_start(), Ok(None));
         reader.push(&hello);
@@ -295,7 +296,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_make_a_reader_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        fn any_bytes_are_read_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
             read_all(&bytes);
             // The same as the document of a frame.
             let mut framed = (bytes.len() as u32).to_be_bytes().to_vec();
@@ -304,16 +305,16 @@ mod tests {
         }
 
         #[test]
-        fn no_text_like_a_document_makes_it_panic(text in "[\\[\\]{}\",:\\\\a-z0-9.e-]{0,120}") {
+        fn document_like_text_parses_without_panic(text in "[\\[\\]{}\",:\\\\a-z0-9.e-]{0,120}") {
             let mut framed = (text.len() as u32).to_be_bytes().to_vec();
             framed.extend(text.as_bytes());
             read_all(&framed);
         }
 
         #[test]
-        fn no_change_of_a_frame_makes_it_panic(at in 0usize..400, byte in any::<u8>()) {
+        fn changed_frames_are_handled_without_panic(at in 0usize..400, byte in any::<u8>()) {
             let request = model::Request { tests: vec!["read:rnd4k:q8".into()], ..model::Request::default() };
-            let plan = ToAgent::Plan { request: Box::new(request), seed: 1, number: 0, count: 2, sharers: 1 };
+            let plan = ToAgent::Plan { request: Box::new(request), seed: 1, number: 0, count: 2, clients_on_file_system: 1 };
             let mut bytes = encode(&plan).unwrap();
             let place = at % bytes.len();
             bytes[place] = byte;

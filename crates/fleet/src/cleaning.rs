@@ -16,9 +16,9 @@ use crate::link::NO_ANSWER;
 use crate::texts;
 
 /// Time until a directory that is still in use belongs to an agent that was stopped, and not to one that is just ending.
-const IN_USE: Duration = Duration::from_secs(3);
+const IN_USE_TIMEOUT: Duration = Duration::from_secs(3);
 /// Interval between checks of the programs.
-const STEP: Duration = Duration::from_millis(10);
+const CHECK_INTERVAL: Duration = Duration::from_millis(10);
 /// Exit code of `skye clean` if it leaves a directory that no process uses.
 const FAILED: i32 = 1;
 /// Most bytes of a program's output that are kept.
@@ -39,7 +39,7 @@ struct WorkDirectory {
     /// The path, or its beginning.
     path: String,
     /// Letters that follow: all that the client has drawn, where it was lost before it named the directory.
-    unknown: usize,
+    unknown_letters: usize,
 }
 
 impl WorkDirectory {
@@ -48,16 +48,16 @@ impl WorkDirectory {
         let first = marker::letters_of_client(client);
         let beginning = format!("{}{first}", marker::DIRECTORY_PREFIX);
         let is_its = name.starts_with(&beginning) && marker::is_work_directory(name.as_bytes());
-        let (name, unknown) =
+        let (name, unknown_letters) =
             if is_its { (name, 0) } else { (beginning.as_str(), marker::LETTERS - first.len()) };
-        Self { path: printable(&Path::new(target).join(name).display().to_string()), unknown }
+        Self { path: printable(&Path::new(target).join(name).display().to_string()), unknown_letters }
     }
 
     /// Returns true if this path begins a text, and ends there.
     fn is_path_of(&self, text: &str) -> bool {
         let Some(rest) = text.trim_start().strip_prefix(&self.path) else { return false };
         let letters = rest.bytes().take_while(u8::is_ascii_alphanumeric).count();
-        letters == self.unknown && !rest[letters..].starts_with('/')
+        letters == self.unknown_letters && !rest[letters..].starts_with('/')
     }
 }
 
@@ -99,7 +99,7 @@ impl Cleaning {
             for cleaning in &mut cleanings {
                 cleaning.step(started, &mut free);
             }
-            std::thread::sleep(STEP);
+            std::thread::sleep(CHECK_INTERVAL);
         }
         cleanings.into_iter().map(|cleaning| (cleaning.client, cleaning.end())).collect()
     }
@@ -131,7 +131,7 @@ impl Cleaning {
         };
         // A process that was just killed may not be gone yet; one that was stopped holds its lock.
         if let Some(line) = own(IN_USE_BY) {
-            return match started.elapsed() > IN_USE {
+            return match started.elapsed() > IN_USE_TIMEOUT {
                 true => reason(line),
                 false => Progress::Waits(Instant::now() + POLL_INTERVAL),
             };
@@ -188,7 +188,7 @@ impl Running {
 impl Fleet {
     /// Removes the files of clients that were lost, where their launcher still works. Returns lines about files that may
     /// be left.
-    pub(crate) fn clean_after(&mut self) -> Vec<String> {
+    pub(crate) fn clean_lost_clients(&mut self) -> Vec<String> {
         let (mut lines, mut cleanings) = (Vec::new(), Vec::new());
         let words = |client: &Client| ["clean".to_owned(), client.directory.clone()];
         let left = |launcher: &Launcher, client: &Client, why: &str| {
@@ -202,20 +202,20 @@ impl Fleet {
                 .found
                 .as_ref()
                 .is_none_or(|found| found.environment.target.kind == TargetKind::Directory);
-            if !std::mem::replace(&mut client.may_leave, false) || !has_files {
+            if !std::mem::replace(&mut client.may_have_files, false) || !has_files {
                 continue;
             }
             let command = match client.transport {
                 // A rank removes what its agent has left before it says that the channel has ended.
                 Transport::Rank => {
-                    let is_unknown = "its agent removes its files, except after a kill of the whole job";
+                    let is_unknown = "its agent removes its files, unless the whole job was killed";
                     lines.extend((why == NO_ANSWER).then(|| left(&self.launcher, client, is_unknown)));
                     continue;
                 }
-                Transport::Here => Ok(self.launcher.here(&words(client))),
+                Transport::ThisMachine => Ok(self.launcher.here(&words(client))),
                 Transport::Launched => self.launcher.command(&client.host, &words(client), None),
             };
-            let own = WorkDirectory::new(&client.directory, index as u32, &client.own_name);
+            let own = WorkDirectory::new(&client.directory, index as u32, &client.work_directory_name);
             match command {
                 Ok(command) => cleanings.push(Cleaning::new(index, own, command)),
                 Err(_) => lines.push(left(&self.launcher, client, "the connection was lost")),
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn output_that_a_child_keeps_open_ends_no_wait() {
+    fn child_holding_output_open_does_not_prolong_wait() {
         let started = Instant::now();
         // The child of the program lives as long as this process.
         let child = format!("while kill -0 {}; do sleep 0.1; done &", std::process::id());

@@ -9,9 +9,9 @@ use model::run::ClockRecord;
 /// Round trips of a measurement.
 pub const ROUND_TRIPS: u32 = 32;
 /// Round trips of a measurement between tests.
-pub const ROUND_TRIPS_AGAIN: u32 = 8;
+pub const ROUND_TRIPS_BETWEEN_TESTS: u32 = 8;
 /// One in this many round trips is used: those with the shortest time.
-const SHORTEST: usize = 4;
+const SHORTEST_ONE_IN: usize = 4;
 
 /// One question and its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,20 +19,20 @@ pub struct RoundTrip {
     /// Time at which the question left, on the own clock.
     pub sent_ns: u64,
     /// Time of the answer, on the other clock.
-    pub there_ns: u64,
+    pub remote_ns: u64,
     /// Time at which the answer was back, on the own clock.
-    pub back_ns: u64,
+    pub received_ns: u64,
 }
 
 impl RoundTrip {
     fn length_ns(&self) -> u64 {
-        self.back_ns.saturating_sub(self.sent_ns)
+        self.received_ns.saturating_sub(self.sent_ns)
     }
 
     /// Returns the least and the largest difference that it allows.
     fn ends(&self) -> (i64, i64) {
-        let less = |own_ns: u64| (i128::from(self.there_ns) - i128::from(own_ns)) as i64;
-        (less(self.back_ns), less(self.sent_ns))
+        let less = |own_ns: u64| (i128::from(self.remote_ns) - i128::from(own_ns)) as i64;
+        (less(self.received_ns), less(self.sent_ns))
     }
 }
 
@@ -41,7 +41,7 @@ pub fn offset(round_trips: &[RoundTrip]) -> Option<ClockRecord> {
     let mut round_trips = round_trips.to_vec();
     round_trips.sort_by_key(RoundTrip::length_ns);
     let round_trip_ns = round_trips.first()?.length_ns();
-    round_trips.truncate(round_trips.len().div_ceil(SHORTEST));
+    round_trips.truncate(round_trips.len().div_ceil(SHORTEST_ONE_IN));
     let (mut low, mut high) = round_trips.first()?.ends();
     for trip in &round_trips[1..] {
         let (least, largest) = trip.ends();
@@ -55,13 +55,13 @@ pub fn offset(round_trips: &[RoundTrip]) -> Option<ClockRecord> {
 }
 
 /// Returns an instant of the own clock on the other one.
-pub fn there(own_ns: u64, clock: &ClockRecord) -> u64 {
+pub fn to_remote_ns(own_ns: u64, clock: &ClockRecord) -> u64 {
     own_ns.saturating_add_signed(clock.offset_ns)
 }
 
 /// Returns an instant of the other clock on the own one.
-pub fn here(there_ns: u64, clock: &ClockRecord) -> u64 {
-    (i128::from(there_ns) - i128::from(clock.offset_ns)).clamp(0, i128::from(u64::MAX)) as u64
+pub fn to_own_ns(remote_ns: u64, clock: &ClockRecord) -> u64 {
+    (i128::from(remote_ns) - i128::from(clock.offset_ns)).clamp(0, i128::from(u64::MAX)) as u64
 }
 
 #[cfg(test)]
@@ -72,20 +72,20 @@ mod tests {
     fn trip(sent_ns: u64, offset_ns: i64, there_after_ns: u64, back_after_ns: u64) -> RoundTrip {
         RoundTrip {
             sent_ns,
-            there_ns: (sent_ns + there_after_ns).saturating_add_signed(offset_ns),
-            back_ns: sent_ns + there_after_ns + back_after_ns,
+            remote_ns: (sent_ns + there_after_ns).saturating_add_signed(offset_ns),
+            received_ns: sent_ns + there_after_ns + back_after_ns,
         }
     }
 
     #[test]
-    fn even_trips_give_the_difference_itself() {
+    fn symmetric_round_trips_give_exact_offset() {
         let round_trips: Vec<_> =
             (1..=32).map(|n| trip(n * 1_000_000, 7_000_000_000, 50_000, 50_000)).collect();
         let found = offset(&round_trips).unwrap();
         assert_eq!((found.offset_ns, found.bound_ns, found.round_trip_ns), (7_000_000_000, 50_000, 100_000));
-        assert_eq!(there(1_000, &found), 7_000_001_000);
-        assert_eq!(here(7_000_001_000, &found), 1_000);
-        assert_eq!(here(5, &found), 0, "before the own clock began");
+        assert_eq!(to_remote_ns(1_000, &found), 7_000_001_000);
+        assert_eq!(to_own_ns(7_000_001_000, &found), 1_000);
+        assert_eq!(to_own_ns(5, &found), 0, "before the own clock began");
     }
 
     #[test]
@@ -133,7 +133,7 @@ mod tests {
                 .collect();
             let found = offset(&round_trips).unwrap();
             // It begins when its own clock shows what it was told.
-            let begins_ns = there(instant_ns, &found).saturating_add_signed(-offset_ns);
+            let begins_ns = to_remote_ns(instant_ns, &found).saturating_add_signed(-offset_ns);
             let off_ns = begins_ns.abs_diff(instant_ns);
             assert!(
                 off_ns <= found.bound_ns && off_ns <= found.round_trip_ns / 2,
@@ -162,13 +162,13 @@ mod tests {
         }
 
         #[test]
-        fn no_answer_makes_it_panic(round_trips in proptest::collection::vec(any::<(u64, u64, u64)>(), 0..9)) {
+        fn any_round_trips_give_offset_without_panic(round_trips in proptest::collection::vec(any::<(u64, u64, u64)>(), 0..9)) {
             let round_trips: Vec<_> = round_trips
                 .into_iter()
-                .map(|(sent_ns, there_ns, back_ns)| RoundTrip { sent_ns, there_ns, back_ns })
+                .map(|(sent_ns, remote_ns, received_ns)| RoundTrip { sent_ns, remote_ns, received_ns })
                 .collect();
             if let Some(found) = offset(&round_trips) {
-                let _ = (there(u64::MAX, &found), here(u64::MAX, &found), here(0, &found));
+                let _ = (to_remote_ns(u64::MAX, &found), to_own_ns(u64::MAX, &found), to_own_ns(0, &found));
             }
         }
     }

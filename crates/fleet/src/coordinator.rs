@@ -47,7 +47,7 @@ pub enum OnLoss {
 }
 
 /// Receiver of a text about a client, by its name.
-pub type Say = Box<dyn FnMut(&str, &str)>;
+pub type ClientMessageSink = Box<dyn FnMut(&str, &str)>;
 
 /// Clients of a run, by their numbers.
 pub enum Clients {
@@ -90,7 +90,7 @@ pub struct FleetOptions {
     /// Flag that a signal raises.
     pub interrupt: Arc<AtomicBool>,
     /// Receiver of lines that clients write to their standard error, and of losses: the client's name, and the text.
-    pub say: Say,
+    pub say: ClientMessageSink,
 }
 
 /// Machine and target of a client.
@@ -119,7 +119,7 @@ pub(crate) enum State {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Transport {
     /// This program has started it, on this machine.
-    Here,
+    ThisMachine,
     /// A launcher has started it.
     Launched,
     /// Another rank of the job has started it.
@@ -142,7 +142,7 @@ pub struct Client {
     /// Lines of its standard error that were not printed.
     pub(crate) omitted_lines: u64,
     /// True once files may exist there.
-    pub(crate) may_leave: bool,
+    pub(crate) may_have_files: bool,
     clock_read_ns: f64,
     /// Bytes that it may still write, by its last test.
     pub(crate) left_bytes: u64,
@@ -150,7 +150,7 @@ pub struct Client {
     process: u32,
     checks: Option<Vec<Check>>,
     /// Name of its work directory; empty before it is known.
-    pub(crate) own_name: String,
+    pub(crate) work_directory_name: String,
     neighbours: Vec<String>,
 }
 
@@ -170,7 +170,7 @@ pub struct Fleet {
     pub(crate) launcher: Launcher,
     pub(crate) on_loss: OnLoss,
     pub(crate) interrupt: Arc<AtomicBool>,
-    pub(crate) say: Say,
+    pub(crate) say: ClientMessageSink,
     pub(crate) plan: Option<Plan>,
     pub(crate) run_start_ns: u64,
     /// True if a client was lost whose loss ends the run.
@@ -232,11 +232,11 @@ impl Fleet {
             let transport = match (is_job && !is_observer, clients.len()) {
                 (true, 1..) => Transport::Rank,
                 (false, _) if !host.is_local() => Transport::Launched,
-                _ => Transport::Here,
+                _ => Transport::ThisMachine,
             };
             match transport {
-                Transport::Here => {
-                    ends.push(Peer::Local(launcher.here(&agent::words_here(&directory, &limits))));
+                Transport::ThisMachine => {
+                    ends.push(Peer::Local(launcher.here(&agent::local_agent_words(&directory, &limits))));
                 }
                 Transport::Launched => {
                     match launcher.command(&host, &agent::words(&directory, &limits), copy.as_ref()) {
@@ -258,12 +258,12 @@ impl Fleet {
                 hello: None,
                 last_line: None,
                 omitted_lines: 0,
-                may_leave: false,
+                may_have_files: false,
                 clock_read_ns: 0.0,
                 left_bytes: u64::MAX,
                 process: 0,
                 checks: None,
-                own_name: String::new(),
+                work_directory_name: String::new(),
                 neighbours: Vec::new(),
             });
         }
@@ -292,7 +292,7 @@ impl Fleet {
         // A client has its limit from its start on, and not all start at once.
         let started = Wait { limit: None, ..Wait::answer() };
         fleet.all("start skye", started, |client, frame| match frame {
-            FromAgent::Found { machine, environment, process } => {
+            FromAgent::MachineAndTarget { machine, environment, process } => {
                 client.process = process;
                 let version = client.hello.as_ref().map(|hello| hello.version.clone()).unwrap_or_default();
                 client.found = Some(ClientTarget { machine: *machine, environment: *environment, version });
@@ -335,17 +335,31 @@ impl Fleet {
     ///
     /// # Errors
     /// The errors of all clients that refuse, or that would run other tests. Nothing was written.
-    pub fn plan(&mut self, plan: Plan, seed: u64, sharers: &[u32]) -> Result<(), Vec<UserError>> {
+    pub fn plan(
+        &mut self,
+        plan: Plan,
+        seed: u64,
+        clients_on_file_system: &[u32],
+    ) -> Result<(), Vec<UserError>> {
         let count = self.clients.len() as u32;
         let mut request = plan.to_request();
         // The seed says it, with the number of the client: data of two clients is never the same.
         request.seed = None;
         request.size = plan.dataset.as_ref().map(|dataset| model::size::Size::Bytes(dataset.size_bytes_max));
-        for (index, sharers) in sharers.iter().enumerate() {
+        for (index, clients_on_file_system) in clients_on_file_system.iter().enumerate() {
             let number = index as u32;
             let seed = seed.wrapping_add(u64::from(number));
             let request = Box::new(Request { ..request.clone() });
-            self.hub.send(index, ToAgent::Plan { request, seed, number, count, sharers: *sharers });
+            self.hub.send(
+                index,
+                ToAgent::Plan {
+                    request,
+                    seed,
+                    number,
+                    count,
+                    clients_on_file_system: *clients_on_file_system,
+                },
+            );
         }
         self.all("plan the run", Wait::answer(), |client, frame| match frame {
             FromAgent::Planned { plan: own } => Some(compare(&client.name, &plan, &own)),
@@ -376,7 +390,7 @@ impl Fleet {
                 self.hub.send(index, ToAgent::Look {});
             }
             self.all_of(&selected, "inspect the machine", Wait::answer(), |client, frame| match frame {
-                FromAgent::Looked { checks } => {
+                FromAgent::MachineChecked { checks } => {
                     client.checks = Some(checks.into_iter().take(CHECKS_MAX).map(printable).collect());
                     Some(Ok(()))
                 }
@@ -401,7 +415,7 @@ impl Fleet {
         self.order(&ToAgent::Neighbours {});
         self.all("list its directory", Wait::answer(), |client, frame| match frame {
             FromAgent::Neighbours { own, names } => {
-                (client.own_name, client.neighbours) = (own, names);
+                (client.work_directory_name, client.neighbours) = (own, names);
                 Some(Ok(()))
             }
             _ => None,
@@ -410,7 +424,7 @@ impl Fleet {
             .clients
             .iter()
             .enumerate()
-            .map(|(index, client)| (client.own_name.as_str(), index))
+            .map(|(index, client)| (client.work_directory_name.as_str(), index))
             .collect();
         let mut numbers: Vec<usize> = (0..self.clients.len()).collect();
         for (index, client) in self.clients.iter().enumerate() {
@@ -437,7 +451,7 @@ impl Fleet {
     /// # Errors
     /// The errors of all clients that fail. Work directories of the other clients exist until [`Fleet::close`].
     pub fn open(&mut self) -> Result<Vec<String>, Vec<UserError>> {
-        self.clients.iter_mut().for_each(|client| client.may_leave = true);
+        self.clients.iter_mut().for_each(|client| client.may_have_files = true);
         let clients_per_machine = self.clients_per_machine();
         self.order_to(0..self.clients.len(), &|fleet, client| ToAgent::Open {
             processes: fleet.processes(client),
@@ -446,7 +460,7 @@ impl Fleet {
         let mut hidden = Vec::new();
         self.all("create the work directory", Wait::answer(), |client, frame| match frame {
             FromAgent::Opened { hidden_sources, clock_read_ns, own } => {
-                (client.clock_read_ns, client.own_name) = (clock_read_ns, own);
+                (client.clock_read_ns, client.work_directory_name) = (clock_read_ns, own);
                 if let Some(found) = &mut client.found {
                     found.environment.hidden_sources = texts::short_lines(&hidden_sources);
                 }
@@ -466,7 +480,7 @@ impl Fleet {
             return None;
         }
         let of_clients = self.clients[client..].iter().filter(is_there).map(|other| other.process);
-        let own = (self.clients[client].transport == Transport::Here).then(std::process::id);
+        let own = (self.clients[client].transport == Transport::ThisMachine).then(std::process::id);
         // Older agents do not tell theirs.
         Some(of_clients.filter(|process| *process > 0).chain(own).collect())
     }
@@ -480,7 +494,7 @@ impl Fleet {
         self.is_sound = true;
         // Where all work in files of the first client, it makes them before the others look for them.
         let shared = self.plan.as_ref().filter(|plan| plan.shares_files());
-        let first = shared.map(|_| self.clients[0].own_name.clone());
+        let first = shared.map(|_| self.clients[0].work_directory_name.clone());
         let leaders = usize::from(first.is_some());
         let until_ns = agent::now_ns().saturating_add(time_ns);
         for group in [0..leaders, leaders..self.clients.len()] {
@@ -507,7 +521,7 @@ impl Fleet {
     /// As [`Fleet::lay_out`].
     pub fn clear(&mut self) -> Result<(), UserError> {
         self.order(&ToAgent::Clear {});
-        let wait = Wait { is_strict: false, ..self.removing() };
+        let wait = Wait { is_strict: false, ..self.removal_wait() };
         let cleared = self.all("remove files", wait, |_, frame| match frame {
             FromAgent::Cleared {} => Some(Ok(())),
             _ => None,
@@ -530,7 +544,7 @@ impl Fleet {
     pub fn close(&mut self) -> Vec<String> {
         self.order(&ToAgent::Close {});
         let mut lines = Vec::new();
-        let closed = self.all("remove its files", self.removing(), |client, frame| match frame {
+        let closed = self.all("remove its files", self.removal_wait(), |client, frame| match frame {
             FromAgent::Closed { left } => {
                 client.state = State::Closed;
                 lines.extend(texts::short_lines(&left).iter().map(|line| format!("{}: {line}", client.name)));
@@ -550,9 +564,9 @@ impl Fleet {
             ranks.give_up();
         }
         if let Some(ranks) = self.ranks.as_mut().filter(|_| self.interrupt.load(Ordering::Relaxed)) {
-            ranks.hurry();
+            ranks.shorten_wait();
         }
-        lines.extend(self.clean_after());
+        lines.extend(self.clean_lost_clients());
         lines
     }
 
@@ -632,7 +646,7 @@ impl Fleet {
         let is_sound = self.is_sound && !self.plan.as_ref().is_some_and(Plan::sweeps_clients);
         is_another.then(|| OtherClient {
             number: number as u32,
-            directory: self.clients[number].own_name.clone(),
+            directory: self.clients[number].work_directory_name.clone(),
             is_sound,
         })
     }
@@ -671,7 +685,7 @@ impl Fleet {
         let was_lost: Vec<_> = self.clients.iter().map(|client| !client.is_live()).collect();
         while waits.iter().zip(&self.clients).any(|(waits, client)| *waits && client.is_live()) {
             // Before files exist, nobody needs to be waited for.
-            let is_early = self.clients.iter().all(|client| !client.may_leave);
+            let is_early = self.clients.iter().all(|client| !client.may_have_files);
             if is_early && self.urgency() > Urgency::None {
                 return Err(Vec::new());
             }
@@ -750,7 +764,7 @@ impl Fleet {
                     _ => why,
                 };
                 client.state = State::Lost(why.clone());
-                if client.may_leave {
+                if client.may_have_files {
                     (self.say)(&client.name, &format!("lost: {why}"));
                     // Without the first, the files of all are gone.
                     let is_first = index == 0 && self.plan.as_ref().is_some_and(Plan::shares_files);
@@ -812,7 +826,7 @@ fn compare(name: &str, plan: &Plan, own: &Plan) -> Reply<()> {
             .help("set --engine, --size or --files so that all clients support it"))
     };
     // Clients that touch each other's data must lay it out alike.
-    if (plan.shares_files() || plan.reads_of_others()) && plan.dataset != own.dataset {
+    if (plan.shares_files() || plan.reads_from_other_clients()) && plan.dataset != own.dataset {
         return differs("it would lay out its data differently".into());
     }
     if plan.phases.len() != own.phases.len() {

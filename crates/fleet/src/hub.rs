@@ -17,7 +17,7 @@ use model::UserError;
 use model::frames::{FRAME_BYTES_MAX, Hello, ToAgent};
 use rustix::event::{Timespec, epoll};
 
-use crate::agent::BEAT;
+use crate::agent::HEARTBEAT_INTERVAL;
 use crate::link::{Event, Link, Peer};
 use crate::send::Copy;
 use crate::waiting::RunningClock;
@@ -25,9 +25,9 @@ use crate::waiting::RunningClock;
 /// Polling interval of all channels, and precision of timeouts.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Time that processes have to end once their channels are closed.
-const ENDING: Duration = Duration::from_secs(5);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Key of the orders among what the thread waits for. Those of the clients are their numbers.
-const ORDERS: u64 = u64::MAX;
+const ORDERS_KEY: u64 = u64::MAX;
 /// Most channels taken from the kernel at once.
 const READY_MAX: usize = 256;
 /// Most bytes of events that wait to be taken from one channel. More of them are not read: the longest frame fits.
@@ -46,11 +46,11 @@ enum Order {
     /// Set the timeout of the answer that a client owes; no answer is due for `None`.
     Expect(usize, Option<Duration>),
     /// Set a deadline, after this time, for all further answers of a client; no deadline for `None`.
-    Within(usize, Option<Duration>),
+    Deadline(usize, Option<Duration>),
     /// Lower the time for all answers that clients owe to at most this.
-    Hasten(Duration),
+    ShortenDeadlines(Duration),
     /// A test is running, or none any more.
-    Measured(bool),
+    TestRunning(bool),
 }
 
 /// Event that waits to be taken.
@@ -72,24 +72,24 @@ pub struct Hub {
 }
 
 impl Hub {
-    /// Opens a channel to each client, and says hello to each. At most `at_once` of them have not answered at any time. A
+    /// Opens a channel to each client, and says hello to each. At most `concurrent_starts_max` of them have not answered at any time. A
     /// process that cannot be started is an event.
     ///
     /// # Errors
     /// The system refuses a pipe or a thread.
     pub fn start(
         clients: Vec<Peer>,
-        at_once: usize,
+        concurrent_starts_max: usize,
         hello: &Hello,
         copy: Option<&Copy>,
     ) -> Result<Self, UserError> {
-        let fail = |error| UserError::new("start the thread of the clients", error);
-        let (woken, wake) = std::io::pipe().map_err(fail)?;
-        for end in [woken.as_fd(), wake.as_fd()] {
+        let fail = |error| UserError::new("start the thread that serves the clients", error);
+        let (wake_reader, wake) = std::io::pipe().map_err(fail)?;
+        for end in [wake_reader.as_fd(), wake.as_fd()] {
             rustix::io::ioctl_fionbio(end, true).map_err(|errno| fail(errno.into()))?;
         }
         let ready = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|errno| fail(errno.into()))?;
-        epoll::add(&ready, &woken, epoll::EventData::new_u64(ORDERS), epoll::EventFlags::IN)
+        epoll::add(&ready, &wake_reader, epoll::EventData::new_u64(ORDERS_KEY), epoll::EventFlags::IN)
             .map_err(|errno| fail(errno.into()))?;
         let (orders, taken) = channel();
         let (sender, events) = channel();
@@ -97,12 +97,12 @@ impl Hub {
         let mut loops = Loop {
             links: clients.iter().map(|_| None).collect(),
             waiting: clients.into_iter().enumerate().collect(),
-            at_once,
+            concurrent_starts_max,
             hello: hello.clone(),
             copy: copy.cloned(),
-            is_measured: false,
+            is_test_running: false,
             orders: taken,
-            woken,
+            wake_reader,
             ready,
             events: sender,
             queued: Arc::clone(&queued),
@@ -134,17 +134,17 @@ impl Hub {
 
     /// Sets a deadline, after `limit`, for all further answers of a client, whatever it sends; no deadline for `None`.
     pub fn within(&mut self, client: usize, limit: Option<Duration>) {
-        self.order(Order::Within(client, limit));
+        self.order(Order::Deadline(client, limit));
     }
 
     /// Waits at most this long for all answers that clients owe.
-    pub fn hasten(&mut self, limit: Duration) {
-        self.order(Order::Hasten(limit));
+    pub fn shorten_deadlines(&mut self, limit: Duration) {
+        self.order(Order::ShortenDeadlines(limit));
     }
 
     /// Sets whether a test is running. During a test, ranks of a job get no heartbeat requests, and may be silent.
-    pub fn set_measured(&mut self, is_measured: bool) {
-        self.order(Order::Measured(is_measured));
+    pub fn set_test_running(&mut self, is_test_running: bool) {
+        self.order(Order::TestRunning(is_test_running));
     }
 
     fn order(&mut self, order: Order) {
@@ -186,13 +186,13 @@ struct Loop {
     /// Clients that are not started yet.
     waiting: VecDeque<(usize, Peer)>,
     /// Most clients that may have been started and have not answered.
-    at_once: usize,
+    concurrent_starts_max: usize,
     hello: Hello,
     copy: Option<Copy>,
     /// True while something is measured.
-    is_measured: bool,
+    is_test_running: bool,
     orders: Receiver<Order>,
-    woken: PipeReader,
+    wake_reader: PipeReader,
     /// Set of all channels, from which the kernel returns those that are ready.
     ready: OwnedFd,
     events: Sender<Queued>,
@@ -205,7 +205,7 @@ impl Loop {
         let (mut last_beat, mut last_check) = (Instant::now(), Instant::now());
         let mut ready = Vec::with_capacity(READY_MAX);
         loop {
-            self.start_some();
+            self.start_pending();
             self.wait(&mut ready, POLL_INTERVAL.saturating_sub(last_check.elapsed()));
             loop {
                 match self.orders.try_recv() {
@@ -224,18 +224,18 @@ impl Loop {
                 continue;
             }
             last_check = Instant::now();
-            let is_beat = last_beat.elapsed() >= BEAT;
+            let is_beat = last_beat.elapsed() >= HEARTBEAT_INTERVAL;
             if is_beat {
                 last_beat = Instant::now();
             }
-            let is_measured = self.is_measured;
+            let is_test_running = self.is_test_running;
             for client in 0..self.links.len() {
-                self.go_on_reading(client);
+                self.resume_reading(client);
                 self.with(client, |link, events, now| {
                     if is_beat {
-                        link.beat(is_measured, now);
+                        link.beat(is_test_running, now);
                     }
-                    link.check(is_measured, events, now);
+                    link.check(is_test_running, events, now);
                 });
             }
         }
@@ -263,22 +263,22 @@ impl Loop {
     }
 
     /// Reads a channel again once half of its events are taken.
-    fn go_on_reading(&mut self, client: usize) {
+    fn resume_reading(&mut self, client: usize) {
         if let Some(link) = &mut self.links[client]
             && self.queued[client].load(Ordering::Relaxed) <= QUEUED_BYTES_MAX / 2
         {
-            link.go_on(&self.ready, client as u64);
+            link.resume(&self.ready, client as u64);
         }
     }
 
     /// Starts as many clients as may be started at once.
-    fn start_some(&mut self) {
+    fn start_pending(&mut self) {
         if self.waiting.is_empty() {
             return;
         }
-        let is_starting = |link: &&Link| link.is_open() && !link.is_greeted();
+        let is_starting = |link: &&Link| link.is_open() && !link.has_received_hello();
         let mut starting = self.links.iter().flatten().filter(is_starting).count();
-        while starting < self.at_once
+        while starting < self.concurrent_starts_max
             && let Some((index, peer)) = self.waiting.pop_front()
         {
             let program = match &peer {
@@ -308,45 +308,49 @@ impl Loop {
         let mut found = Vec::with_capacity(READY_MAX);
         let _ = epoll::wait(&self.ready, rustix::buffer::spare_capacity(&mut found), Some(&time));
         ready.extend(
-            found.iter().map(|event| event.data.u64()).filter(|key| *key != ORDERS).map(|key| key as usize),
+            found
+                .iter()
+                .map(|event| event.data.u64())
+                .filter(|key| *key != ORDERS_KEY)
+                .map(|key| key as usize),
         );
         // Each channel has three streams.
         ready.sort_unstable();
         ready.dedup();
         let mut bytes = [0; 256];
-        while self.woken.read(&mut bytes).is_ok_and(|count| count == bytes.len()) {}
+        while self.wake_reader.read(&mut bytes).is_ok_and(|count| count == bytes.len()) {}
     }
 
     fn execute(&mut self, order: Order) {
         let client = match order {
-            Order::Measured(is_measured) => {
-                self.is_measured = is_measured;
+            Order::TestRunning(is_test_running) => {
+                self.is_test_running = is_test_running;
                 // Nobody was asked for a sign of life meanwhile.
                 let now = self.clock.now();
                 return self.links.iter_mut().flatten().for_each(|link| link.mark_received(now));
             }
-            Order::Hasten(limit) => {
+            Order::ShortenDeadlines(limit) => {
                 let now = self.clock.now();
-                return self.links.iter_mut().flatten().for_each(|link| link.hasten(limit, now));
+                return self.links.iter_mut().flatten().for_each(|link| link.shorten_deadlines(limit, now));
             }
             Order::Send(client, _)
             | Order::AskTime(client, _)
             | Order::Expect(client, _)
-            | Order::Within(client, _)
+            | Order::Deadline(client, _)
             | Order::Close(client) => client,
         };
-        let is_measured = self.is_measured;
+        let is_test_running = self.is_test_running;
         self.with(client, |link, events, now| match order {
             Order::Send(_, frame) => link.send(&frame, now),
             Order::AskTime(_, round_trips) => link.ask_time(round_trips, now),
             Order::Expect(_, limit) => {
                 link.expect(limit, now);
                 // The time of all answers may be over. The next one must not come before that shows.
-                link.check(is_measured, events, now);
+                link.check(is_test_running, events, now);
             }
-            Order::Within(_, limit) => link.within(limit, now),
+            Order::Deadline(_, limit) => link.within(limit, now),
             Order::Close(_) => link.close(),
-            Order::Measured(_) | Order::Hasten(_) => {}
+            Order::TestRunning(_) | Order::ShortenDeadlines(_) => {}
         });
     }
 
@@ -355,7 +359,7 @@ impl Loop {
         self.links.iter_mut().flatten().for_each(Link::close);
         let started = Instant::now();
         while self.links.iter_mut().flatten().any(|link| !link.has_exited()) {
-            if started.elapsed() > ENDING {
+            if started.elapsed() > EXIT_TIMEOUT {
                 let still =
                     self.links.iter_mut().flatten().filter_map(|link| (!link.has_exited()).then_some(link));
                 return still.for_each(Link::give_up);
@@ -382,7 +386,7 @@ mod tests {
     const DEADLINE: Duration = Duration::from_secs(60);
 
     /// Returns a hub with one client, of this machine or behind a launcher, which says hello and then runs a script.
-    fn hub(script: &str, is_here: bool) -> Hub {
+    fn hub(script: &str, is_local: bool) -> Hub {
         let framed =
             |frame: Vec<u8>| -> String { frame.iter().map(|byte| format!("\\{byte:03o}")).collect() };
         let hello = Hello::new("0", "s");
@@ -391,7 +395,7 @@ mod tests {
         let script = format!("beat='{beat}'; printf '{greeting}'; {script}");
         let mut command = Command::new("sh");
         command.args(["-c", &script]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let peer = if is_here { Peer::Local(command) } else { Peer::Launched(command) };
+        let peer = if is_local { Peer::Local(command) } else { Peer::Launched(command) };
         Hub::start(vec![peer], 1, &hello, None).unwrap()
     }
 
@@ -420,11 +424,11 @@ mod tests {
         let beats = "while printf \"$beat\"; do sleep 0.05; done 2>/dev/null";
         let bytes = "printf '\\000\\000\\001\\000'; while printf x; do sleep 0.05; done 2>/dev/null";
         for script in [beats, bytes, "cat >/dev/null; :"] {
-            for is_here in [false, true] {
-                let mut hub = hub(script, is_here);
+            for is_local in [false, true] {
+                let mut hub = hub(script, is_local);
                 wait_for_greeting(&mut hub);
                 hub.expect(0, Some(DEADLINE));
-                hub.hasten(Duration::from_millis(300));
+                hub.shorten_deadlines(Duration::from_millis(300));
                 assert_eq!(loss(&mut hub), "it did not respond within 0 s", "{script}");
             }
         }
@@ -436,7 +440,7 @@ mod tests {
         wait_for_greeting(&mut hub);
         hub.expect(0, Some(Duration::from_millis(300)));
         hub.expect(0, None);
-        hub.hasten(Duration::ZERO);
+        hub.shorten_deadlines(Duration::ZERO);
         let started = Instant::now();
         while started.elapsed() < Duration::from_secs(1) {
             let event = hub.next(POLL_INTERVAL);
@@ -464,12 +468,12 @@ mod tests {
     }
 
     #[test]
-    fn signals_shorten_answers_that_are_not_owed_yet() {
+    fn signal_shortens_deadline_of_later_answer() {
         let mut hub = hub("while printf \"$beat\"; do sleep 0.05; done 2>/dev/null", false);
         wait_for_greeting(&mut hub);
         hub.within(0, Some(DEADLINE));
         hub.expect(0, None);
-        hub.hasten(Duration::from_millis(300));
+        hub.shorten_deadlines(Duration::from_millis(300));
         hub.expect(0, Some(DEADLINE));
         assert_eq!(loss(&mut hub), "it did not respond within 0 s");
     }

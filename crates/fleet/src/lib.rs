@@ -35,5 +35,5 @@ mod send;
 mod texts;
 mod waiting;
 
-pub use coordinator::{Client, ClientTarget, Clients, Fleet, FleetOptions, OnLoss, Say};
+pub use coordinator::{Client, ClientMessageSink, ClientTarget, Clients, Fleet, FleetOptions, OnLoss};
 pub use phase::CombinedPhase;

@@ -18,17 +18,17 @@ use crate::channel::{self, DIGITS_MAX, FrameReader, Malformed};
 use crate::clock::{self, RoundTrip};
 use crate::send::Copy;
 use crate::texts::{self, Room};
-use crate::waiting::{self, HELLO, SILENCE};
+use crate::waiting::{self, HELLO_TIMEOUT, SILENCE_TIMEOUT};
 
 /// Time that a rank has for an answer after an interruption. Launchers kill all ranks about a second after they asked them
 /// to end, and what was measured is saved by then.
-const LAST_ANSWER: Duration = Duration::from_millis(300);
+const INTERRUPT_ANSWER_TIMEOUT: Duration = Duration::from_millis(300);
 /// Reason for the loss of a rank that gives none.
 pub const NO_ANSWER: &str = "its rank does not respond; the launcher may have ended it";
 /// Longest line of a client's standard error that is kept.
 const LINE_BYTES_MAX: usize = 2000;
 /// Time that the last line of a client may take to arrive after its channel has ended.
-const LAST_WORDS: Duration = Duration::from_millis(30);
+const STDERR_DRAIN_TIMEOUT: Duration = Duration::from_millis(30);
 /// Bytes that are read at once.
 const READ_BYTES: usize = 1 << 16;
 /// Most bytes that wait to be sent. All frames to a client are small.
@@ -62,7 +62,7 @@ pub enum Peer {
 }
 
 /// Returns the time that all threads of a process have spent waiting for a CPU. Any of them may owe the answer.
-fn starved(process: u32) -> Option<Duration> {
+fn cpu_wait(process: u32) -> Option<Duration> {
     let threads = std::fs::read_dir(format!("/proc/{process}/task")).ok()?;
     let of_thread = |thread: std::fs::DirEntry| {
         let text = std::fs::read_to_string(thread.path().join("schedstat")).ok()?;
@@ -89,11 +89,11 @@ pub struct Link {
     /// The program on its way, and the bytes of it that were sent.
     program: Option<(Arc<[u8]>, usize)>,
     /// Bytes that follow the program.
-    behind: Vec<u8>,
+    pending_after_program: Vec<u8>,
     hello: Hello,
     line: Vec<u8>,
     room: Room,
-    is_greeted: bool,
+    has_received_hello: bool,
     /// Time of the last byte; before the first, of the start. All times are those of the thread that waits.
     last_received: Duration,
     /// Time by which its answer is due, and the limit that this time is the end of; `None` if it owes none.
@@ -105,7 +105,7 @@ pub struct Link {
     /// True while it is not read.
     is_held: bool,
     /// Time that the process had spent waiting for a CPU when an answer was last overdue.
-    starved: Duration,
+    cpu_wait: Duration,
     round_trips: Vec<RoundTrip>,
     round_trips_min: u32,
     sent_ns: u64,
@@ -140,7 +140,7 @@ impl Link {
             .and_then(|child| pidfd_open(Pid::from_child(child), PidfdFlags::empty()).ok());
         // A shell between may print something before skye starts.
         let frames = match child.is_some() && !is_local {
-            true => FrameReader::behind_greeting(),
+            true => FrameReader::after_greeting(),
             false => FrameReader::default(),
         };
         let file = |end: Option<OwnedFd>| end.map(File::from);
@@ -158,17 +158,17 @@ impl Link {
             pending: Vec::new(),
             copy,
             program: None,
-            behind: Vec::new(),
+            pending_after_program: Vec::new(),
             hello: hello.clone(),
             line: Vec::new(),
             room: Room::default(),
-            is_greeted: false,
+            has_received_hello: false,
             last_received: now,
-            due: Some((now + HELLO, HELLO)),
+            due: Some((now + HELLO_TIMEOUT, HELLO_TIMEOUT)),
             last_due: None,
             bytes: 0,
             is_held: false,
-            starved: Duration::ZERO,
+            cpu_wait: Duration::ZERO,
             round_trips: Vec::new(),
             round_trips_min: 0,
             sent_ns: 0,
@@ -182,8 +182,8 @@ impl Link {
     }
 
     /// Returns true once it has spoken its first word.
-    pub fn is_greeted(&self) -> bool {
-        self.is_greeted
+    pub fn has_received_hello(&self) -> bool {
+        self.has_received_hello
     }
 
     /// Returns true until it is lost or closed.
@@ -208,11 +208,11 @@ impl Link {
     }
 
     /// Sends a heartbeat. Requests one from a rank instead, except during a test: no message crosses then.
-    pub fn beat(&mut self, is_measured: bool, now: Duration) {
+    pub fn beat(&mut self, is_test_running: bool, now: Duration) {
         match self.is_rank() {
-            _ if !self.is_greeted => {}
+            _ if !self.has_received_hello => {}
             false => self.send(&ToAgent::Beat {}, now),
-            true if is_measured => {}
+            true if is_test_running => {}
             true => self.send(&ToAgent::Ping { number: u32::MAX }, now),
         }
     }
@@ -234,13 +234,13 @@ impl Link {
     }
 
     /// Waits at most this long for the answer, if the client owes one, and for those that follow.
-    pub fn hasten(&mut self, limit: Duration, now: Duration) {
+    pub fn shorten_deadlines(&mut self, limit: Duration, now: Duration) {
         for due in [&mut self.due, &mut self.last_due].into_iter().flatten() {
             *due = (*due).min((now + limit, limit));
         }
     }
 
-    /// Reads no more, until [`Link::go_on`].
+    /// Reads no more, until [`Link::resume`].
     pub fn hold(&mut self, set: &OwnedFd) {
         self.is_held = true;
         // Its end would be named again and again.
@@ -250,7 +250,7 @@ impl Link {
     }
 
     /// Reads again, if it has not.
-    pub fn go_on(&mut self, set: &OwnedFd, key: u64) {
+    pub fn resume(&mut self, set: &OwnedFd, key: u64) {
         if std::mem::replace(&mut self.is_held, false) {
             for stream in self.incoming() {
                 let _ = epoll::add(set, stream, EventData::new_u64(key), EventFlags::IN);
@@ -276,10 +276,10 @@ impl Link {
     pub fn send(&mut self, frame: &ToAgent, now: Duration) {
         // The signal that interrupts may be the launcher's, which has lost a rank and ends them all.
         if self.is_rank() && *frame == (ToAgent::Interrupt {}) {
-            self.answer_by.get_or_insert(now + LAST_ANSWER);
+            self.answer_by.get_or_insert(now + INTERRUPT_ANSWER_TIMEOUT);
             self.send(&ToAgent::Ping { number: u32::MAX }, now);
         }
-        let queue = if self.program.is_some() { &mut self.behind } else { &mut self.pending };
+        let queue = if self.program.is_some() { &mut self.pending_after_program } else { &mut self.pending };
         if queue.len() < PENDING_BYTES_MAX {
             queue.extend(channel::encode(frame).unwrap_or_default());
         }
@@ -300,7 +300,7 @@ impl Link {
                 if self.program.take().is_none() {
                     return;
                 }
-                self.pending = std::mem::take(&mut self.behind);
+                self.pending = std::mem::take(&mut self.pending_after_program);
                 continue;
             }
             match to.write(next) {
@@ -337,14 +337,14 @@ impl Link {
         let Some(from) = self.from.as_mut().filter(|_| !self.is_held) else { return };
         let mut bytes = [0; READ_BYTES];
         let read = from.read(&mut bytes);
-        let back_ns = now_ns();
+        let received_ns = now_ns();
         match read {
             Ok(0) => self.end(events, "its channel has ended"),
             Ok(count) => {
                 self.last_received = now;
                 self.answer_by = None;
                 self.frames.push(&bytes[..count]);
-                if let Err(Malformed(why)) = self.take_frames(back_ns, events, now) {
+                if let Err(Malformed(why)) = self.take_frames(received_ns, events, now) {
                     self.end(events, &format!("invalid frame: {why}"));
                 }
             }
@@ -359,7 +359,12 @@ impl Link {
         }
     }
 
-    fn take_frames(&mut self, back_ns: u64, events: &mut Vec<Event>, now: Duration) -> Result<(), Malformed> {
+    fn take_frames(
+        &mut self,
+        received_ns: u64,
+        events: &mut Vec<Event>,
+        now: Duration,
+    ) -> Result<(), Malformed> {
         if self.frames.is_before_start() {
             let Some(greeting) = self.frames.find_start()? else { return Ok(()) };
             self.greeting = greeting;
@@ -367,18 +372,18 @@ impl Link {
         loop {
             let Some(document) = self.frames.next()? else { return Ok(()) };
             self.bytes += document.len();
-            if !self.is_greeted {
+            if !self.has_received_hello {
                 if let (Some(copy), Ok(wanted)) = (self.copy.take(), channel::decode(&document, DIGITS_MAX)) {
                     let program = copy.program_for(&wanted).map_err(Malformed)?;
-                    self.expect(Some(HELLO + waiting::sending(program.len() as u64)), now);
+                    self.expect(Some(HELLO_TIMEOUT + waiting::transfer_time(program.len() as u64)), now);
                     self.program = Some((program, 0));
                     // The host has skipped the first one.
-                    self.behind.extend(channel::encode(&self.hello).unwrap_or_default());
+                    self.pending_after_program.extend(channel::encode(&self.hello).unwrap_or_default());
                     self.flush();
                     continue;
                 }
                 events.push(Event::Hello(channel::decode(&document, DIGITS_MAX)?));
-                self.is_greeted = true;
+                self.has_received_hello = true;
                 if !self.greeting.is_empty() {
                     let greeting = std::mem::take(&mut self.greeting);
                     events.push(Event::Line(format!("its shell printed `{greeting}`")));
@@ -393,7 +398,7 @@ impl Link {
                     if number as usize != self.round_trips.len() || self.round_trips_min == 0 {
                         continue;
                     }
-                    self.round_trips.push(RoundTrip { sent_ns: self.sent_ns, there_ns: at_ns, back_ns });
+                    self.round_trips.push(RoundTrip { sent_ns: self.sent_ns, remote_ns: at_ns, received_ns });
                     if self.round_trips.len() < self.round_trips_min as usize {
                         self.ping(now);
                     } else {
@@ -444,20 +449,20 @@ impl Link {
     }
 
     /// Notices that an answer is overdue, or that the client has been silent for too long.
-    pub fn check(&mut self, is_measured: bool, events: &mut Vec<Event>, now: Duration) {
+    pub fn check(&mut self, is_test_running: bool, events: &mut Vec<Event>, now: Duration) {
         self.report_omitted_lines(events);
         if self.is_held {
             self.last_received = now;
         }
         let silent = now.saturating_sub(self.last_received);
-        let is_silent = silent > SILENCE;
+        let is_silent = silent > SILENCE_TIMEOUT;
         let is_late = self.answer_by.is_some_and(|until| now > until);
         let overdue = self.due.filter(|(due, _)| now > *due).filter(|_| !self.has_more_time(now));
         let why = match overdue {
             _ if !self.is_open() => None,
             Some((_, limit)) => Some(format!("it did not respond within {} s", limit.as_secs())),
-            _ if !self.is_greeted => None,
-            _ if self.is_rank() => (is_late || (is_silent && !is_measured)).then(|| NO_ANSWER.to_owned()),
+            _ if !self.has_received_hello => None,
+            _ if self.is_rank() => (is_late || (is_silent && !is_test_running)).then(|| NO_ANSWER.to_owned()),
             // A process of this machine that is silent may wait for a CPU. Only one that was stopped does not go on.
             _ if self.is_local => {
                 (is_silent && self.is_stopped()).then(|| "its process is stopped".to_owned())
@@ -472,8 +477,8 @@ impl Link {
     /// Adds the time that a process of this machine has spent waiting for a CPU to its limit. Returns true if some is left.
     fn has_more_time(&mut self, now: Duration) -> bool {
         let child = self.child.as_ref().filter(|_| self.is_local);
-        let starved = child.and_then(|child| starved(child.id())).unwrap_or(self.starved);
-        let more = starved.saturating_sub(std::mem::replace(&mut self.starved, starved));
+        let cpu_wait = child.and_then(|child| cpu_wait(child.id())).unwrap_or(self.cpu_wait);
+        let more = cpu_wait.saturating_sub(std::mem::replace(&mut self.cpu_wait, cpu_wait));
         for (due, _) in [&mut self.due, &mut self.last_due].into_iter().flatten() {
             *due += more;
         }
@@ -491,7 +496,7 @@ impl Link {
     fn end(&mut self, events: &mut Vec<Event>, why: &str) {
         // What it said last may be the reason, and comes on a stream of its own.
         let started = Instant::now();
-        while self.errors.is_some() && started.elapsed() < LAST_WORDS {
+        while self.errors.is_some() && started.elapsed() < STDERR_DRAIN_TIMEOUT {
             self.receive_lines(events);
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -553,7 +558,7 @@ mod tests {
                         let own_ns = delay_ns("/proc/thread-self/schedstat");
                         if own_ns > delay_ns("/proc/self/schedstat") {
                             has_waited.store(true, Ordering::Relaxed);
-                            assert!(starved(std::process::id()).unwrap() >= Duration::from_nanos(own_ns));
+                            assert!(cpu_wait(std::process::id()).unwrap() >= Duration::from_nanos(own_ns));
                         }
                         assert!(started.elapsed() < Duration::from_secs(60), "no thread waits for a CPU");
                     }

@@ -76,7 +76,7 @@ pub fn join(family: Family) -> Result<Box<dyn Job>, UserError> {
     if cfg!(target_env = "musl") {
         return Err(fail("this program is statically linked to musl, and cannot load libmpi".into()));
     }
-    keep_from_children();
+    set_close_on_exec();
     let open = |name: &&'static str| {
         // SAFETY: opening a library runs its initialisers. Those of an MPI library prepare its own state, and the launcher
         // of this process expects it to be opened.
@@ -88,15 +88,15 @@ pub fn join(family: Family) -> Result<Box<dyn Job>, UserError> {
     }
     .concat();
     let library = names.iter().find_map(open);
-    let (name, library) =
-        library.ok_or_else(|| fail(format!("none of its libraries is installed: {}", names.join(", "))))?;
-    log::debug!("the library of MPI is {name}");
+    let (name, library) = library
+        .ok_or_else(|| fail(format!("none of these MPI libraries is installed: {}", names.join(", "))))?;
+    log::debug!("the MPI library is {name}");
     let object = |name: &[u8]| {
         // SAFETY: the symbol is an object of Open MPI, of which only the address is used.
         unsafe { library.get::<*mut c_void>(name) }.ok().map(libloading::os::unix::Symbol::into_raw)
     };
     let world = (object(b"ompi_mpi_comm_world"), object(b"ompi_mpi_byte"));
-    let missing = |error: libloading::Error| fail(format!("its library lacks a function: {error}"));
+    let missing = |error: libloading::Error| fail(format!("the MPI library lacks a function: {error}"));
     Ok(match world {
         (Some(world), Some(byte)) => {
             // `MPI_ANY_SOURCE` and `MPI_STATUS_IGNORE` of Open MPI.
@@ -114,7 +114,7 @@ pub fn join(family: Family) -> Result<Box<dyn Job>, UserError> {
 
 /// Keeps the channel to the launcher of MPICH from programs that this one starts. The launcher sees the end of a rank by
 /// the end of that channel.
-fn keep_from_children() {
+fn set_close_on_exec() {
     let number = std::env::var("PMI_FD").ok().and_then(|text| text.parse().ok());
     if let Some(number @ 3..) = number {
         // SAFETY: the launcher has opened this descriptor for the library in this process, and nobody closes it before
@@ -144,7 +144,7 @@ struct Ranks<H> {
     rank: usize,
     size: usize,
     /// Messages on their way. The library reads them until their request is done, so they are never dropped before.
-    sending: ManuallyDrop<Vec<(Box<H>, Vec<u8>)>>,
+    pending_sends: ManuallyDrop<Vec<(Box<H>, Vec<u8>)>>,
     /// Threads of the library may run until the process ends, so it stays in memory.
     _library: ManuallyDrop<Library>,
 }
@@ -174,7 +174,7 @@ impl<H: Copy> Ranks<H> {
                 finalize: function(&library, b"MPI_Finalize")?,
                 rank: 0,
                 size: 0,
-                sending: ManuallyDrop::new(Vec::new()),
+                pending_sends: ManuallyDrop::new(Vec::new()),
                 _library: ManuallyDrop::new(library),
             };
             (init, ranked, sized, ranks)
@@ -228,18 +228,18 @@ impl<H: Copy> Job for Ranks<H> {
         unsafe {
             (self.send)(message.as_ptr().cast(), length, byte, rank, TAG, world, &raw mut *request);
         }
-        self.sending.push((request, message));
+        self.pending_sends.push((request, message));
     }
 
     fn has_sent_all(&mut self) -> bool {
-        let Self { test, sending, constants, .. } = self;
-        sending.retain_mut(|(request, _)| {
+        let Self { test, pending_sends, constants, .. } = self;
+        pending_sends.retain_mut(|(request, _)| {
             let mut is_done = 0;
             // SAFETY: the request belongs to a message that is kept, and the flag outlives the call.
             unsafe { test(&raw mut **request, &raw mut is_done, constants.no_status) };
             is_done == 0
         });
-        sending.is_empty()
+        pending_sends.is_empty()
     }
 
     fn leave(mut self: Box<Self>) {

@@ -14,19 +14,19 @@ use crate::link::Event;
 use crate::texts;
 
 /// Timeout for the observations of an observer.
-const ANSWER: Duration = Duration::from_secs(2);
+const OBSERVATION_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// One observer.
 pub(crate) struct Observer {
     pub(crate) client: Client,
-    seen: Option<ServerUse>,
+    server_use: Option<ServerUse>,
     /// True once it has said that something failed.
     has_failed: bool,
 }
 
 impl Observer {
     pub(crate) fn new(client: Client) -> Self {
-        Self { client, seen: None, has_failed: false }
+        Self { client, server_use: None, has_failed: false }
     }
 }
 
@@ -41,9 +41,9 @@ impl Fleet {
             other => other,
         };
         let Some(number) = index.checked_sub(self.clients.len()) else { return Some((index, event)) };
-        let Observer { client, seen, has_failed } = self.observers.get_mut(number)?;
+        let Observer { client, server_use, has_failed } = self.observers.get_mut(number)?;
         match event {
-            Event::Frame(FromAgent::Watched(watched)) => *seen = Some(*watched),
+            Event::Frame(FromAgent::Watched(take_observations)) => *server_use = Some(*take_observations),
             Event::Lost(why) if client.is_live() => {
                 (self.say)(&client.name, &format!("lost: {why}; it is no longer observed"));
                 client.state = State::Lost(why);
@@ -63,23 +63,23 @@ impl Fleet {
     pub(crate) fn watch(&mut self, at_ns: u64) {
         let first = self.clients.len();
         for (number, observer) in self.observers.iter_mut().enumerate() {
-            observer.seen = None;
+            observer.server_use = None;
             if let Some(clock) = observer.client.clock.filter(|_| observer.client.is_live()) {
-                self.hub.send(first + number, ToAgent::Watch { at_ns: clock::there(at_ns, &clock) });
+                self.hub.send(first + number, ToAgent::Watch { at_ns: clock::to_remote_ns(at_ns, &clock) });
             }
         }
     }
 
     /// Returns what the observers have seen since they began.
-    pub(crate) fn watched(&mut self) -> Vec<ServerUse> {
+    pub(crate) fn take_observations(&mut self) -> Vec<ServerUse> {
         let first = self.clients.len();
         let live = |observer: &Observer| observer.client.is_live();
         for number in (0..self.observers.len()).filter(|number| live(&self.observers[*number])) {
             self.hub.send(first + number, ToAgent::Watched {});
         }
         let started = Instant::now();
-        while self.observers.iter().any(|observer| live(observer) && observer.seen.is_none())
-            && started.elapsed() < ANSWER
+        while self.observers.iter().any(|observer| live(observer) && observer.server_use.is_none())
+            && started.elapsed() < OBSERVATION_TIMEOUT
         {
             // No client says anything between two tests but that it is lost.
             if let Some((index, event)) = self.next() {
@@ -87,13 +87,13 @@ impl Fleet {
             }
         }
         let of = |observer: &mut Observer| {
-            let seen = observer.seen.take()?;
-            let (client, mut devices) = (&observer.client, seen.devices);
+            let server_use = observer.server_use.take()?;
+            let (client, mut devices) = (&observer.client, server_use.devices);
             if client.host.directory.is_none() {
                 // Nobody knows where its data is.
                 devices.clear();
             }
-            Some(ServerUse { name: client.name.clone(), devices, ..seen })
+            Some(ServerUse { name: client.name.clone(), devices, ..server_use })
         };
         self.observers.iter_mut().filter_map(of).collect()
     }

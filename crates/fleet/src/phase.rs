@@ -11,7 +11,7 @@ use run::sum::ClientAggregate;
 use run::{ClientsNow, PhaseEvent, Precision, Session, StartSignal, Tick, Time};
 
 use crate::agent::now_ns;
-use crate::clock::{self, ROUND_TRIPS_AGAIN};
+use crate::clock::{self, ROUND_TRIPS_BETWEEN_TESTS};
 use crate::coordinator::{Client, Fleet, OnLoss, POLL_INTERVAL, State, with_client_name};
 use crate::link::Event;
 use crate::texts;
@@ -71,7 +71,7 @@ impl Fleet {
             return CombinedPhase { record, clients: Vec::new() };
         };
         // A clock that drifts is followed from test to test.
-        let _ = self.align(ROUND_TRIPS_AGAIN);
+        let _ = self.align(ROUND_TRIPS_BETWEEN_TESTS);
         if self.is_over {
             let reason = "a client was lost before the test started";
             let record = Session::untried(phase, repetition, Status::Skipped, reason);
@@ -80,7 +80,7 @@ impl Fleet {
         let count = plan.clients_of(phase).map_or(self.clients.len(), |count| count as usize);
         let Time { measured_ns, budget_ns } = time;
         let index = index as u32;
-        let is_of_all = plan.is_of_all_clients(phase);
+        let is_of_all = plan.uses_files_of_all_clients(phase);
         let recreate_files = is_of_all && self.names_unknown;
         let shift = phase.workload.data().and_then(|data| data.shift).unwrap_or_default();
         let order = |fleet: &Self, client: usize| ToAgent::Phase {
@@ -127,7 +127,7 @@ impl Fleet {
         }
         self.drive(&mut running, &order, on_event);
         (0..count).for_each(|index| self.hub.within(index, None));
-        let servers = if running.started.is_some() { self.watched() } else { Vec::new() };
+        let servers = if running.started.is_some() { self.take_observations() } else { Vec::new() };
         on_event(PhaseEvent::Over);
         let (mut record, parts) = running.aggregate.sum(&plan, phase, repetition, self.run_start_ns);
         record.seen.servers = servers;
@@ -192,7 +192,7 @@ impl Fleet {
             }
         }
         if running.started.is_some() {
-            self.hub.set_measured(false);
+            self.hub.set_test_running(false);
             on_event(PhaseEvent::End);
         }
     }
@@ -225,7 +225,7 @@ impl Fleet {
                 self.hub.expect(index, None);
                 client.left_bytes = measured.left_bytes;
                 if let Some(clock) = &client.clock {
-                    let start_ns = clock::here(measured.start_ns, clock);
+                    let start_ns = clock::to_own_ns(measured.start_ns, clock);
                     running.aggregate.add(index as u32, &client.name, *measured, start_ns);
                 }
             }
@@ -264,8 +264,8 @@ impl Fleet {
             return;
         }
         let has_ended = !running.aggregate.parts().is_empty();
-        let is_off = has_ended || (running.failure.is_some() && self.on_loss == OnLoss::Stop);
-        if !is_off && running.started.is_none() {
+        let is_cancelled = has_ended || (running.failure.is_some() && self.on_loss == OnLoss::Stop);
+        if !is_cancelled && running.started.is_none() {
             let mut start_signal = StartSignal::default();
             on_event(PhaseEvent::Begin(&mut start_signal));
         }
@@ -274,18 +274,18 @@ impl Fleet {
         let most_per_cpu = self.clients_per_cpu().into_iter().max().unwrap_or(0);
         let lead_ns = LEAD_NS + u64::from(most_per_cpu) * LEAD_PER_CLIENT_NS;
         let at_ns = now_ns() + lead_ns.max(longest_ns.saturating_mul(LEAD_ROUND_TRIPS));
-        if !is_off && running.started.is_none() {
+        if !is_cancelled && running.started.is_none() {
             running.started = Some(at_ns);
             running.aggregate = ClientAggregate::new(at_ns, running.runners.len());
-            self.hub.set_measured(true);
+            self.hub.set_test_running(true);
             self.watch(at_ns);
         }
         for (index, runner) in running.runners.iter_mut().enumerate() {
             if runner.stage == Stage::Ready {
                 runner.stage = Stage::Busy;
                 self.expect(index, running.limit);
-                let there = |clock| clock::there(at_ns, &clock);
-                let at_ns = self.clients[index].clock.map(there).filter(|_| !is_off);
+                let remote_ns = |clock| clock::to_remote_ns(at_ns, &clock);
+                let at_ns = self.clients[index].clock.map(remote_ns).filter(|_| !is_cancelled);
                 self.hub.send(index, ToAgent::Start { at_ns });
             }
         }
@@ -321,7 +321,7 @@ impl Fleet {
         }));
         if running.is_continuous && !running.is_goal_met && running.has_enough() {
             running.is_goal_met = true;
-            self.order(&ToAgent::Enough {});
+            self.order(&ToAgent::EndTest {});
         }
     }
 }

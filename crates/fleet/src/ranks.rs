@@ -20,15 +20,15 @@ use model::frames::{FromAgent, Hello, ToAgent};
 use model::hosts::CLIENTS_MAX;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::agent::BEAT;
+use crate::agent::HEARTBEAT_INTERVAL;
 use crate::channel::{self, FrameReader};
 use crate::mpi::{self, Family, Job};
-use crate::waiting::{HELLO, RunningClock};
+use crate::waiting::{HELLO_TIMEOUT, RunningClock};
 
 /// Most bytes of a channel in one message.
 const PART_BYTES: usize = 64 << 10;
 /// Bytes before them: the rank that sends, the kind, and the number of bytes.
-const HEAD_BYTES: usize = 9;
+const HEADER_BYTES: usize = 9;
 /// Pauses between two polls, each until this time has passed since the last byte. A poll costs some microseconds.
 const PAUSES: [(Duration, Duration); 3] = [
     (Duration::from_millis(1), Duration::ZERO),
@@ -88,7 +88,7 @@ const KINDS: [Kind; 3] = [Kind::Name, Kind::Part, Kind::End];
 
 /// Returns a message of a rank.
 fn message(rank: usize, kind: Kind, bytes: &[u8]) -> Vec<u8> {
-    let mut message = Vec::with_capacity(HEAD_BYTES + bytes.len());
+    let mut message = Vec::with_capacity(HEADER_BYTES + bytes.len());
     message.extend((rank as u32).to_be_bytes());
     message.push(kind as u8);
     message.extend((bytes.len() as u32).to_be_bytes());
@@ -112,7 +112,7 @@ fn join(rank_info: &RankInfo) -> Result<Box<dyn Job>, UserError> {
         return Ok(job);
     }
     let RankInfo { size, launcher, .. } = rank_info;
-    let cause = format!("{launcher} started {size} processes, and MPI has {}", job.size());
+    let cause = format!("{launcher} started {size} processes, and MPI reports {}", job.size());
     job.leave();
     let help = match *launcher {
         "srun" => "use `srun --mpi=pmix` or `srun --mpi=pmi2`, or --hosts instead of srun",
@@ -145,7 +145,7 @@ impl RankThread {
     }
 
     /// Waits for a moment only: a signal has ended the run.
-    pub(crate) fn hurry(&mut self) {
+    pub(crate) fn shorten_wait(&mut self) {
         self.1 = LEAVE_TIMEOUT_AFTER_SIGNAL;
     }
 }
@@ -169,7 +169,7 @@ impl Ranks {
     pub fn gather(rank_info: &RankInfo) -> Result<Self, UserError> {
         let fail = |error: io::Error| UserError::new("join the other ranks of this job", error);
         if rank_info.size > CLIENTS_MAX {
-            let cause = format!("there are {}, and the maximum is {CLIENTS_MAX} clients", rank_info.size);
+            let cause = format!("the job has {} ranks, and the maximum is {CLIENTS_MAX}", rank_info.size);
             return Err(UserError::new("join the other ranks of this job", cause).help("use fewer processes"));
         }
         let (mut near, mut far) = (Vec::new(), Vec::new());
@@ -186,22 +186,22 @@ impl Ranks {
                 Ok(job) => job,
                 Err(error) => return drop(sender.send(Err(error))),
             };
-            match machines(job.as_mut(), HELLO) {
+            match machines(job.as_mut(), HELLO_TIMEOUT) {
                 Ok((machines, has_ended)) => {
                     let _ = sender.send(Ok(machines));
-                    carry(job, far, has_ended);
+                    relay(job, far, has_ended);
                 }
                 // The launcher ends all ranks once this one has ended without leaving the job.
                 Err(error) => drop(sender.send(Err(error))),
             }
         });
         let thread = RankThread(Some(thread.map_err(fail)?), LEAVE_TIMEOUT);
-        let machines = received(&gathered)?;
+        let machines = receive_machines(&gathered)?;
         Ok(Self { machines, streams: near, thread })
     }
 }
 
-fn received(gathered: &Receiver<Result<Vec<String>, UserError>>) -> Result<Vec<String>, UserError> {
+fn receive_machines(gathered: &Receiver<Result<Vec<String>, UserError>>) -> Result<Vec<String>, UserError> {
     let gone = || Err(UserError::new("join the other ranks of this job", "the MPI thread has ended"));
     gathered.recv().unwrap_or_else(|_| gone())
 }
@@ -214,7 +214,7 @@ fn machines(job: &mut dyn Job, limit: Duration) -> Result<(Vec<String>, Vec<bool
     let mut names = vec![None; job.size()];
     let mut has_ended = vec![false; job.size() - 1];
     names[0] = Some(machine());
-    let mut buffer = vec![0; HEAD_BYTES + PART_BYTES];
+    let mut buffer = vec![0; HEADER_BYTES + PART_BYTES];
     let mut clock = RunningClock::new();
     while let Some(missing) = names.iter().position(Option::is_none) {
         if clock.now() > limit {
@@ -238,8 +238,8 @@ fn machines(job: &mut dyn Job, limit: Duration) -> Result<(Vec<String>, Vec<bool
 }
 
 /// Carries bytes between the channels and the other ranks, until both ends of each have ended.
-fn carry(mut job: Box<dyn Job>, mut streams: Vec<Option<UnixStream>>, mut has_ended: Vec<bool>) {
-    let mut buffer = vec![0; HEAD_BYTES + PART_BYTES];
+fn relay(mut job: Box<dyn Job>, mut streams: Vec<Option<UnixStream>>, mut has_ended: Vec<bool>) {
+    let mut buffer = vec![0; HEADER_BYTES + PART_BYTES];
     let mut part = vec![0; PART_BYTES];
     // Bytes that a channel has not taken yet.
     let mut waiting: Vec<Vec<u8>> = vec![Vec::new(); streams.len()];
@@ -268,7 +268,7 @@ fn carry(mut job: Box<dyn Job>, mut streams: Vec<Option<UnixStream>>, mut has_en
                 has_moved = true;
             }
             match stream.read(&mut part) {
-                Err(error) if is_for_later(&error) => {}
+                Err(error) if is_retryable(&error) => {}
                 Ok(count @ 1..) => {
                     has_moved = true;
                     job.send(index + 1, message(0, Kind::Part, &part[..count]));
@@ -285,7 +285,7 @@ fn carry(mut job: Box<dyn Job>, mut streams: Vec<Option<UnixStream>>, mut has_en
     job.leave();
 }
 
-fn is_for_later(error: &io::Error) -> bool {
+fn is_retryable(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
@@ -347,13 +347,13 @@ pub fn serve(
     // After the library is there: it may take longer than an agent waits for its first frame.
     let started = programs().and_then(|Programs { mut agent, clean }| {
         let fail = |error: io::Error| UserError::new("start an agent", error);
-        let child = outside(&mut agent).spawn().map_err(fail)?;
+        let child = without_launcher_env(&mut agent).spawn().map_err(fail)?;
         Ok((child, clean))
     });
     match started {
         Ok((agent, clean)) => {
             let mut server = RankServer::new(job, agent, clean);
-            server.carry();
+            server.relay();
             server.job.leave();
         }
         Err(error) => refuse(job, error),
@@ -367,7 +367,7 @@ fn refuse(mut job: Box<dyn Job>, error: UserError) {
     let refusal = FromAgent::Failed { error, is_refusal: true };
     let frames = [channel::encode(&Hello::new("", "")), channel::encode(&refusal)];
     let mut frames = Some(frames.into_iter().flatten().flatten().collect::<Vec<_>>());
-    let mut buffer = vec![0; HEAD_BYTES + PART_BYTES];
+    let mut buffer = vec![0; HEADER_BYTES + PART_BYTES];
     loop {
         if job.receive(&mut buffer) {
             match read(&buffer) {
@@ -387,7 +387,7 @@ fn refuse(mut job: Box<dyn Job>, error: UserError) {
 }
 
 /// Takes the variables of all launchers away from a program, which is no rank.
-pub(crate) fn outside(command: &mut Command) -> &mut Command {
+pub(crate) fn without_launcher_env(command: &mut Command) -> &mut Command {
     for (rank, size, ..) in LAUNCHERS {
         command.env_remove(rank).env_remove(size);
     }
@@ -423,9 +423,9 @@ impl RankServer {
     }
 
     /// Carries frames until both ends of the channel have ended.
-    fn carry(&mut self) {
+    fn relay(&mut self) {
         let (mut to_agent, mut from_agent) = (FrameReader::default(), FrameReader::default());
-        let mut buffer = vec![0; HEAD_BYTES + PART_BYTES];
+        let mut buffer = vec![0; HEADER_BYTES + PART_BYTES];
         let mut part = vec![0; PART_BYTES];
         // Instant of the last sign of life; `None` before the coordinator has spoken.
         let mut beaten: Option<Instant> = None;
@@ -459,13 +459,13 @@ impl RankServer {
                 self.to_agent = None;
             }
             // Signs of life come from here: no message crosses the network while something is measured.
-            if beaten.is_some_and(|beaten| beaten.elapsed() >= BEAT) {
+            if beaten.is_some_and(|beaten| beaten.elapsed() >= HEARTBEAT_INTERVAL) {
                 beaten = Some(Instant::now());
                 self.hand_over(&channel::encode(&ToAgent::Beat {}).unwrap_or_default());
             }
             match self.from_agent.as_mut().map(|from| from.read(&mut part)) {
                 None => {}
-                Some(Err(error)) if is_for_later(&error) => {}
+                Some(Err(error)) if is_retryable(&error) => {}
                 Some(Ok(count @ 1..)) => {
                     from_agent.push(&part[..count]);
                     let mut bytes = Vec::new();
@@ -497,7 +497,7 @@ impl RankServer {
         (self.to_agent, self.from_agent) = (None, None);
         if self.agent.wait().is_ok_and(|status| status.code().is_none()) {
             // What cannot be removed is told on its standard error, which the launcher shows.
-            let clean = outside(&mut self.clean).stdin(Stdio::null()).stdout(Stdio::null());
+            let clean = without_launcher_env(&mut self.clean).stdin(Stdio::null()).stdout(Stdio::null());
             let _ = clean.stderr(Stdio::inherit()).status();
         }
         self.send(Kind::End, &[]);
@@ -588,7 +588,7 @@ mod tests {
     }
 
     #[test]
-    fn ticks_and_signs_of_life_stay_on_their_machine() {
+    fn ticks_and_heartbeats_are_not_forwarded() {
         let is_forwarded = |frame: &FromAgent| is_forwarded(&channel::encode(frame).unwrap()[4..]);
         assert!(
             !is_forwarded(&FromAgent::Beat {})

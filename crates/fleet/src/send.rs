@@ -41,7 +41,7 @@ const SCRIPT: &str = concat!(
     r#"dd bs=65536 count="$blocks" iflag=fullblock >&3 2>/dev/null || "#,
     r#"{ echo "there is no $skye, and a copy cannot be written to $place" >&2; exit 1; }; exec 3>&-; "#,
     r#"/proc/self/fd/4 --version </dev/null >/dev/null || "#,
-    r#"{ echo "there is no $skye, and this one does not start there" >&2; exit 1; }; "#,
+    r#"{ echo "there is no $skye, and a copy of this one does not start there" >&2; exit 1; }; "#,
     r#"trap - 0 1 2 13 15; umask "$mask"; exec /proc/self/fd/4 "$@""#
 );
 
@@ -68,10 +68,10 @@ impl Copy {
     ///
     /// # Errors
     /// The host is of another kind of machine.
-    pub fn program_for(&self, wanted: &ProgramRequest) -> Result<Arc<[u8]>, String> {
+    pub fn program_for(&self, architecture: &ProgramRequest) -> Result<Arc<[u8]>, String> {
         let own = std::env::consts::ARCH;
-        if wanted.wanted != own {
-            let machine = crate::texts::short(&wanted.wanted);
+        if architecture.architecture != own {
+            let machine = crate::texts::short(&architecture.architecture);
             return Err(format!("there is no skye, and this one is for {own}, not for {machine}"));
         }
         Ok(Arc::clone(&self.bytes))
@@ -94,13 +94,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn another_machine_gets_no_copy() {
+    fn program_copy_for_other_architecture_is_refused() {
         let copy = Copy { bytes: vec![7; BLOCK_BYTES].into(), first_bytes: 9 };
         assert_eq!(
-            copy.program_for(&ProgramRequest { wanted: std::env::consts::ARCH.into() }).unwrap().len(),
+            copy.program_for(&ProgramRequest { architecture: std::env::consts::ARCH.into() }).unwrap().len(),
             BLOCK_BYTES
         );
-        let refused = copy.program_for(&ProgramRequest { wanted: "s390x".into() }).unwrap_err();
+        let refused = copy.program_for(&ProgramRequest { architecture: "s390x".into() }).unwrap_err();
         assert!(refused.starts_with("there is no skye, and this one is for "), "{refused}");
         let line = copy.line("my skye", &["agent".into(), "--dir".into(), "/a b".into()]);
         let words = shlex::split(&line).unwrap();

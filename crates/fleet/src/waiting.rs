@@ -16,9 +16,9 @@ use crate::agent;
 use crate::coordinator::Fleet;
 
 /// Time without any byte after which the other side counts as lost, unless both sides are on one machine.
-pub const SILENCE: Duration = Duration::from_secs(10);
+pub const SILENCE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time until the first frame. ssh gives up after 10 s, and a container may have to be woken up.
-pub const HELLO: Duration = Duration::from_secs(40);
+pub const HELLO_TIMEOUT: Duration = Duration::from_secs(40);
 /// Longest gap between two checks of a thread that runs.
 const LONGEST_GAP: Duration = Duration::from_secs(1);
 /// Time of an answer beyond that of the calls on the target.
@@ -30,25 +30,25 @@ const RECORD_BYTES: u64 = 256 << 10;
 /// Most bytes of an interval in a record.
 const INTERVAL_BYTES: u64 = 1400;
 /// Longest wait for work on a virtual clock, whose length no plan knows.
-const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+const VIRTUAL_WORK_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Clock of a thread that waits. It goes on only while that thread runs.
 #[derive(Debug)]
 pub struct RunningClock {
-    checked: Instant,
+    last_check: Instant,
     elapsed: Duration,
 }
 
 impl RunningClock {
     /// Returns a clock that begins at zero.
     pub fn new() -> Self {
-        Self { checked: Instant::now(), elapsed: Duration::ZERO }
+        Self { last_check: Instant::now(), elapsed: Duration::ZERO }
     }
 
     /// Returns the time now. The thread must check it more than once a second.
     pub fn now(&mut self) -> Duration {
-        let gap = self.checked.elapsed();
-        self.checked += gap;
+        let gap = self.last_check.elapsed();
+        self.last_check += gap;
         self.elapsed += gap.min(LONGEST_GAP);
         self.elapsed
     }
@@ -66,17 +66,17 @@ pub fn answer_to_signal() -> Duration {
 
 /// Returns the time for work that may take `time_ns` and then has to wait for its data: a sync may take as long again.
 pub fn work(time_ns: u64) -> Duration {
-    Duration::from_nanos(time_ns.saturating_mul(2)).min(LONGEST) + answer()
+    Duration::from_nanos(time_ns.saturating_mul(2)).min(VIRTUAL_WORK_MAX) + answer()
 }
 
 /// Returns the time for a test within `budget_ns`, and for its record on a slow line.
 pub fn test(budget_ns: u64) -> Duration {
     let intervals = (budget_ns / SLICE_NS).min(INTERVALS_MAX as u64);
-    work(budget_ns) + sending(RECORD_BYTES + intervals * INTERVAL_BYTES)
+    work(budget_ns) + transfer_time(RECORD_BYTES + intervals * INTERVAL_BYTES)
 }
 
 /// Returns the time that bytes take on the slowest line.
-pub fn sending(bytes: u64) -> Duration {
+pub fn transfer_time(bytes: u64) -> Duration {
     Duration::from_secs(bytes.div_ceil(BYTES_PER_SECOND))
 }
 
@@ -113,7 +113,7 @@ impl Fleet {
     pub(crate) fn urgency(&self) -> Urgency {
         match self.interrupt.load(Ordering::Relaxed) {
             false => Urgency::None,
-            true if hang_detection::is_insistent() => Urgency::Insistent,
+            true if hang_detection::is_timeout_short() => Urgency::Insistent,
             true => Urgency::Interrupted,
         }
     }
@@ -126,7 +126,7 @@ impl Fleet {
             self.order(&ToAgent::Interrupt {});
             let has_longer = is_removing && urgency < Urgency::Insistent;
             let longest = if has_longer { self.longest_removal() } else { answer_to_signal() };
-            self.hub.hasten(longest);
+            self.hub.shorten_deadlines(longest);
         }
         urgency > Urgency::None
     }
@@ -134,7 +134,7 @@ impl Fleet {
     /// Ends the work of all clients, because one has failed.
     pub(crate) fn end_work(&mut self) {
         self.order(&ToAgent::Interrupt {});
-        self.hub.hasten(answer_to_signal());
+        self.hub.shorten_deadlines(answer_to_signal());
     }
 
     /// Waits at most this long for the answer that a client owes, and less after a signal.
@@ -156,7 +156,7 @@ impl Fleet {
         (0..self.clients.len()).for_each(|index| self.hub.expect(index, None));
     }
 
-    pub(crate) fn removing(&self) -> Wait {
+    pub(crate) fn removal_wait(&self) -> Wait {
         Wait { limit: Some(self.longest_removal()), is_strict: true, is_removing: true }
     }
 
@@ -172,9 +172,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn time_without_the_thread_is_on_no_limit() {
+    fn waiting_clock_excludes_long_pauses_of_its_thread() {
         let mut elapsed = RunningClock::new();
-        elapsed.checked -= Duration::from_secs(3600);
+        elapsed.last_check -= Duration::from_secs(3600);
         let after = elapsed.now();
         assert!(after >= LONGEST_GAP && after < Duration::from_secs(3600), "{after:?}");
         assert!(elapsed.now() >= after);
@@ -185,7 +185,10 @@ mod tests {
         let second = 1_000_000_000;
         assert!(test(20 * second) > test(10 * second) && test(10 * second) > work(10 * second));
         assert!(work(10 * second) >= Duration::from_secs(20) + answer());
-        assert_eq!(test(u64::MAX), LONGEST + answer() + sending(RECORD_BYTES + 3000 * INTERVAL_BYTES));
-        assert_eq!(sending(10 << 20), Duration::from_secs(160));
+        assert_eq!(
+            test(u64::MAX),
+            VIRTUAL_WORK_MAX + answer() + transfer_time(RECORD_BYTES + 3000 * INTERVAL_BYTES)
+        );
+        assert_eq!(transfer_time(10 << 20), Duration::from_secs(160));
     }
 }

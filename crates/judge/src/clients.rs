@@ -24,35 +24,35 @@ use model::run::{
 use model::target::Backing;
 use model::{Limiter, Plan};
 
-use crate::limiters::{BLOCKED, RING_BLOCKED, nearness, reached, waits_most_for_cpus};
+use crate::limiters::{BLOCKED, RING_BLOCKED, limit_tolerance, reached, waits_most_for_cpus};
 use crate::{JudgeInput, disturbance, operations, weighed};
 
 /// Part of the median below which a client counts as slow. Clients of the same kind differ by less on shared storage.
 const SLOW_SHARE: f64 = 0.2;
 /// Share of the clients that must have a limiter for their sum to have it.
-const MOST: f64 = 0.8;
+const CLIENTS_SHARE_MIN: f64 = 0.8;
 /// If a client's machine used more than this share of its CPUs, its threads may have waited for these.
-const CPUS_MOST: f64 = 0.8;
+const CPUS_SHARE_MAX: f64 = 0.8;
 /// If the rate grew as the number of clients did, but for this share, each is its own limit.
-const GREW: f64 = 0.1;
+const GROWTH_SHORTFALL_MAX: f64 = 0.1;
 /// If the rate grew by less than this share of the clients' growth, more of them bring nothing.
-const GAVE_NOTHING: f64 = 0.1;
+const GROWTH_SHARE_MIN: f64 = 0.1;
 /// Codes of the notes that are made here.
 const OWN_CODES: [&str; 2] = ["slow_client", "never_together"];
 
 /// The thresholds that explanations of limiters name.
 pub(crate) const THRESHOLDS: &[Threshold] = &[
-    ("clients_most", Figure::Share(MOST)),
-    ("clients_cpus", Figure::Share(CPUS_MOST)),
-    ("clients_grew", Figure::Share(GREW)),
-    ("clients_gave_nothing", Figure::Share(GAVE_NOTHING)),
+    ("clients_most", Figure::Share(CLIENTS_SHARE_MIN)),
+    ("clients_cpus", Figure::Share(CPUS_SHARE_MAX)),
+    ("clients_grew", Figure::Share(GROWTH_SHORTFALL_MAX)),
+    ("clients_gave_nothing", Figure::Share(GROWTH_SHARE_MIN)),
 ];
 
 /// Judges the record of a sum. Its notes become those that the clients' runs made, and those that make the number of a
 /// client invalid. Then come the disturbances of the machines, and a note for each slow client.
 pub fn judge(record: &mut PhaseRecord, phase: &PlannedPhase, plan: &Plan, environment: &Environment) {
     record.judged.notes.retain(|note| !OWN_CODES.contains(&note.code.as_str()));
-    know_each_other(&mut record.hosts);
+    correct_for_sibling_clients(&mut record.hosts);
     if record.counts.ops == 0 || record.status == Status::Skipped {
         return;
     }
@@ -63,7 +63,7 @@ pub fn judge(record: &mut PhaseRecord, phase: &PlannedPhase, plan: &Plan, enviro
             record.judged.notes.push(note.clone());
         }
     }
-    let found = never_together(record).into_iter().chain(slow(record));
+    let found = never_concurrent(record).into_iter().chain(slow(record));
     let found: Vec<_> = found.map(|finding| Note::new(finding, Vec::new())).collect();
     record.judged.notes.extend(found);
     for note in machines::notes(&JudgeInput::new(record, phase, plan, environment, None)) {
@@ -92,7 +92,9 @@ pub(crate) fn conclude(input: &JudgeInput<'_>) -> Verdict {
         _ if !has_limiter => return Verdict::default(),
         // A single client shares with no other.
         [alone] => alone.judged.verdict.clone(),
-        shares => throttled(input, &waits).or_else(|| agreed(shares)).or_else(|| below(input, &waits)),
+        shares => {
+            throttled(input, &waits).or_else(|| common_limiter(shares)).or_else(|| below(input, &waits))
+        }
     };
     let waited = (waits.clients > 0).then(|| waits.observation());
     found.unwrap_or_else(|| Verdict::new(Limiter::NotClear, 0.0, waited.into_iter().collect()))
@@ -112,7 +114,7 @@ impl Waits {
         let shares = &input.record.hosts;
         let waited: Vec<f64> = shares
             .iter()
-            .filter(|share| limiter_of(share).is_some_and(is_below))
+            .filter(|share| limiter_of(share).is_some_and(is_below_client))
             .filter_map(|share| Some(share.budget.as_ref()?.blocked))
             .filter(|blocked| *blocked >= least)
             .collect();
@@ -120,8 +122,8 @@ impl Waits {
         Self { clients: waited.len(), all: shares.len(), least_share }
     }
 
-    fn are_most(&self) -> bool {
-        self.clients as f64 >= MOST * self.all as f64
+    fn is_majority(&self) -> bool {
+        self.clients as f64 >= CLIENTS_SHARE_MIN * self.all as f64
     }
 
     fn observation(&self) -> Observation {
@@ -132,13 +134,13 @@ impl Waits {
 
 /// A limit that all clients share, and that their sum has reached.
 fn throttled(input: &JudgeInput<'_>, waits: &Waits) -> Option<Verdict> {
-    let (source, allowed) = reached(input, nearness(input)).filter(|_| waits.are_most())?;
+    let (source, allowed) = reached(input, limit_tolerance(input)).filter(|_| waits.is_majority())?;
     let verdict = Verdict::new(Limiter::IoThrottle, waits.least_share, vec![waits.observation(), allowed]);
     Some(verdict.advise([Advice::RaiseLimit { source }]))
 }
 
 /// The limiter that most clients have, if one client can tell it apart from the load of the others.
-fn agreed(shares: &[ClientShare]) -> Option<Verdict> {
+fn common_limiter(shares: &[ClientShare]) -> Option<Verdict> {
     let mut votes: BTreeMap<&str, (Limiter, Vec<&Verdict>)> = BTreeMap::new();
     for share in shares {
         let Some((limiter, verdict)) = limiter_of(share).zip(share.judged.verdict.as_ref()) else {
@@ -147,7 +149,7 @@ fn agreed(shares: &[ClientShare]) -> Option<Verdict> {
         votes.entry(limiter.code()).or_insert((limiter, Vec::new())).1.push(verdict);
     }
     let (limiter, verdicts) = votes.into_values().max_by_key(|(_, verdicts)| verdicts.len())?;
-    if (verdicts.len() as f64) < MOST * shares.len() as f64 || depends_on_others(limiter) {
+    if (verdicts.len() as f64) < CLIENTS_SHARE_MIN * shares.len() as f64 || depends_on_others(limiter) {
         return None;
     }
     let share = |verdict: &&Verdict| verdict.ranking.first().map_or(0.0, |first| first.share);
@@ -214,14 +216,14 @@ impl Growth {
 fn below(input: &JudgeInput<'_>, waits: &Waits) -> Option<Verdict> {
     let busy = |share: &ClientShare| share.cpu.as_ref().map(|cpu| cpu.user + cpu.kernel + cpu.steal);
     let busiest = input.record.hosts.iter().filter_map(busy).max_by(f64::total_cmp)?;
-    if !waits.are_most() || busiest > CPUS_MOST {
+    if !waits.is_majority() || busiest > CPUS_SHARE_MAX {
         return None;
     }
     let had_cpus = Observation::ClientsHadCpus { busy_share: Share(busiest) };
     let growth = Growth::from_record(input.record);
     let limiter = match growth.as_ref().map(|growth| growth.share) {
-        Some(share) if share >= 1.0 - GREW => Limiter::EachClient,
-        Some(share) if share < GAVE_NOTHING => Limiter::BelowClients,
+        Some(share) if share >= 1.0 - GROWTH_SHORTFALL_MAX => Limiter::EachClient,
+        Some(share) if share < GROWTH_SHARE_MIN => Limiter::BelowClients,
         // More clients still bring more, but less than each of them brought before.
         Some(_) => Limiter::Mixed,
         None => Limiter::BelowClients,
@@ -252,7 +254,7 @@ fn below(input: &JudgeInput<'_>, waits: &Waits) -> Option<Verdict> {
 }
 
 /// Returns true for limits below a client. An unknown limit is below it, as only clients that wait are counted.
-fn is_below(limiter: Limiter) -> bool {
+fn is_below_client(limiter: Limiter) -> bool {
     use Limiter::*;
     matches!(
         limiter,
@@ -263,7 +265,7 @@ fn is_below(limiter: Limiter) -> bool {
             | QueueFull
             | IoThrottle
             | NetworkBandwidth
-            | NetworkUntried
+            | NetworkUndetermined
             | ServerSaturated
             | FsyncJournal
             | NoisyNeighbour
@@ -279,17 +281,17 @@ fn depends_on_others(limiter: Limiter) -> bool {
     use Limiter::*;
     matches!(
         limiter,
-        DeviceLatency | RemoteLatency | ServerSaturated | NetworkUntried | NoisyNeighbour | NotClear
+        DeviceLatency | RemoteLatency | ServerSaturated | NetworkUndetermined | NoisyNeighbour | NotClear
     )
 }
 
 /// Corrects the limiters and the notes of clients that share a machine. Each takes the others for strangers, and their use
 /// of CPUs and devices for evidence.
-fn know_each_other(shares: &mut [ClientShare]) {
+fn correct_for_sibling_clients(shares: &mut [ClientShare]) {
     let machines = machines::machines(shares);
     let shared: Vec<_> = shares.iter().map(|share| machines[machine_of(&share.name)].len() > 1).collect();
     for (share, _) in shares.iter_mut().zip(shared).filter(|(_, is_shared)| *is_shared) {
-        share.judged.notes.retain(|note| !machines::blames_clients(note));
+        share.judged.notes.retain(|note| !machines::is_about_sibling_clients(note));
         let Some(verdict) = share.judged.verdict.as_mut() else { continue };
         let waits = share.budget.as_ref().filter(|budget| waits_most_for_cpus(budget));
         match (verdict.limiter, waits) {
@@ -311,7 +313,7 @@ fn limiter_of(share: &ClientShare) -> Option<Limiter> {
 }
 
 /// Returns a finding if no moment had all clients at work. Writes that are synced count until the last in any case.
-fn never_together(record: &PhaseRecord) -> Option<Finding> {
+fn never_concurrent(record: &PhaseRecord) -> Option<Finding> {
     let (together, rate) = (record.figures.together.as_ref()?, &record.figures.rate);
     let is_open = rate.durable_ops_per_second.is_none() && rate.into_cache_ops_per_second.is_none();
     (together.clients > 1 && together.window_ns == 0 && is_open)
@@ -406,7 +408,7 @@ mod tests {
         let of = |ops: f64| {
             let shares = vec![share("local#1", ops / 8.0, Limiter::NotClear, Confidence::Undetermined); 8];
             limit(&judged_with(shares, |record| {
-                record.figures.rate = Rate { whole_ops_per_second: Some(ops), ..Rate::default() };
+                record.figures.rate = Rate { overall_ops_per_second: Some(ops), ..Rate::default() };
                 let cap = Cap {
                     source: "io.max".into(),
                     device: "vda".into(),

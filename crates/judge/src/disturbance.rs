@@ -73,7 +73,7 @@ pub(crate) fn foreign_io(input: &JudgeInput<'_>) -> Option<f64> {
     let device = input.device()?;
     // Kernel threads write the journal and the metadata trees, so these bytes look like foreign I/O.
     let data = input.data()?;
-    let is_hidden = input.writes_behind() || (data.writes() && data.sync == SyncMode::Each);
+    let is_hidden = input.amplifies_writes() || (data.writes() && data.sync == SyncMode::Each);
     device.foreign_share.filter(|_| !is_hidden)
 }
 
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn servers_and_threads_of_the_kernel_are_no_others() {
+    fn own_servers_and_kernel_threads_are_not_foreign() {
         let world = with_helpers(&[(7, false, 1.0), (8, false, 0.5), (9, true, 0.7)]);
         // The processes seen used all of the CPU time.
         assert!(

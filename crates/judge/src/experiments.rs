@@ -17,16 +17,16 @@ const PAUSE_FULL: f64 = 1.0 / 3.0;
 /// The upper end of that answer's interval is below this.
 const PAUSE_FULL_BOUND: f64 = 0.5;
 /// If latency limits the rate, a pause lengthens the cycle by more than this share of the pause.
-const PAUSE_ROOM: f64 = 0.7;
+const PAUSE_HEADROOM: f64 = 0.7;
 /// Blocks of another size change the rate in the target's unit by less than this factor.
-const SAME: f64 = 1.15;
+const UNIT_FACTOR_MAX: f64 = 1.15;
 /// The upper end of that answer's interval is below this.
-const SAME_BOUND: f64 = 1.3;
+const UNIT_FACTOR_BOUND: f64 = 1.3;
 /// If half the width of a response's interval is above this, the response alone is no evidence. For a change of depth
 /// or block size, this is an exponent; for a pause, it is a share of the pause.
 const UNSTEADY: f64 = 0.35;
 /// If the baseline of an experiment differs from the row's rate by more than this factor, the target has changed.
-const MOVED: f64 = 1.15;
+const BASELINE_SHIFT_MAX: f64 = 1.15;
 
 /// The thresholds that explanations name.
 pub(crate) const THRESHOLDS: &[Threshold] = &[
@@ -34,16 +34,16 @@ pub(crate) const THRESHOLDS: &[Threshold] = &[
     ("gain_bound", Figure::Share(GAIN_BOUND - 1.0)),
     ("pause_full", Figure::Share(PAUSE_FULL)),
     ("pause_full_bound", Figure::Share(PAUSE_FULL_BOUND)),
-    ("pause_room", Figure::Share(PAUSE_ROOM)),
-    ("same", Figure::Ratio(SAME)),
-    ("same_bound", Figure::Ratio(SAME_BOUND)),
+    ("pause_room", Figure::Share(PAUSE_HEADROOM)),
+    ("same", Figure::Ratio(UNIT_FACTOR_MAX)),
+    ("same_bound", Figure::Ratio(UNIT_FACTOR_BOUND)),
     ("unsteady", Figure::Ratio(UNSTEADY)),
-    ("moved", Figure::Share(MOVED - 1.0)),
+    ("moved", Figure::Share(BASELINE_SHIFT_MAX - 1.0)),
 ];
 
 /// A demand on an answer.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Demand {
+enum Criterion {
     /// The answer is below `value`, and all of its interval below `bound`.
     Below { value: f64, bound: f64 },
     /// All of its interval is above this.
@@ -65,7 +65,7 @@ pub(crate) enum Load {
     /// The target gives all that it can.
     Full,
     /// The target could serve more at once.
-    Room,
+    Headroom,
     /// Between full and room: more depth brings a gain, but not clearly.
     Between,
 }
@@ -83,23 +83,27 @@ pub(crate) enum Unit {
 struct Row {
     load: Load,
     /// Threshold for the factor by which four times the depth changes the rate.
-    depth: Demand,
+    depth: Criterion,
     /// Threshold for the cycle time added by a pause, as a share of the pause (30 % of a cycle).
-    pause: Demand,
+    pause: Criterion,
 }
 
 /// The table.
 const TABLE: [Row; 2] = [
     Row {
         load: Load::Full,
-        depth: Demand::Below { value: FULL_GAIN, bound: GAIN_BOUND },
-        pause: Demand::Below { value: PAUSE_FULL, bound: PAUSE_FULL_BOUND },
+        depth: Criterion::Below { value: FULL_GAIN, bound: GAIN_BOUND },
+        pause: Criterion::Below { value: PAUSE_FULL, bound: PAUSE_FULL_BOUND },
     },
-    Row { load: Load::Room, depth: Demand::Above(GAIN_BOUND), pause: Demand::Above(PAUSE_ROOM) },
+    Row {
+        load: Load::Headroom,
+        depth: Criterion::Above(GAIN_BOUND),
+        pause: Criterion::Above(PAUSE_HEADROOM),
+    },
 ];
 
 /// Threshold for the factor by which another block size changes the rate in the target's unit, up or down.
-const UNIT: Demand = Demand::Below { value: SAME, bound: SAME_BOUND };
+const UNIT: Criterion = Criterion::Below { value: UNIT_FACTOR_MAX, bound: UNIT_FACTOR_BOUND };
 
 /// A response in the unit of its column, with the ends of its 95 % interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -110,10 +114,10 @@ pub(crate) struct ResponseEstimate {
 }
 
 impl ResponseEstimate {
-    fn place(&self, demand: Demand) -> ThresholdCheck {
-        let (is_met, is_missed) = match demand {
-            Demand::Below { value, bound } => (self.value < value && self.high < bound, self.low > bound),
-            Demand::Above(bound) => (self.low > bound, self.high < bound),
+    fn place(&self, criterion: Criterion) -> ThresholdCheck {
+        let (is_met, is_missed) = match criterion {
+            Criterion::Below { value, bound } => (self.value < value && self.high < bound, self.low > bound),
+            Criterion::Above(bound) => (self.low > bound, self.high < bound),
         };
         match (is_met, is_missed) {
             (true, _) => ThresholdCheck::Met,
@@ -123,8 +127,8 @@ impl ResponseEstimate {
     }
 
     /// Returns the state that this answer alone shows.
-    fn load(&self, demand: fn(&Row) -> Demand) -> Option<Load> {
-        TABLE.iter().find(|row| self.place(demand(row)) == ThresholdCheck::Met).map(|row| row.load)
+    fn load(&self, criterion: fn(&Row) -> Criterion) -> Option<Load> {
+        TABLE.iter().find(|row| self.place(criterion(row)) == ThresholdCheck::Met).map(|row| row.load)
     }
 }
 
@@ -216,7 +220,7 @@ impl<'a> ExperimentResults<'a> {
             return Some(ExclusionReason::Unsteady);
         };
         let (value, low, high) = (response.value, response.value - half, response.value + half);
-        let beyond = SAME.ln() / f64::from(model::experiment::FACTOR).ln();
+        let beyond = UNIT_FACTOR_MAX.ln() / f64::from(model::experiment::FACTOR).ln();
         let possible = match experiment {
             // More operations at once may get in each other's way. At best, the rate grows as much as the depth.
             Experiment::Depth => -1.0 - beyond..=1.0 + beyond,
@@ -243,11 +247,11 @@ impl<'a> ExperimentResults<'a> {
         ((half > UNSTEADY && !is_decided) || is_anything).then_some(ExclusionReason::Unsteady)
     }
 
-    /// Returns true if the experiment's baseline differs from the row's rate by more than `MOVED`, beyond the row's
+    /// Returns true if the experiment's baseline differs from the row's rate by more than `BASELINE_SHIFT_MAX`, beyond the row's
     /// interval.
     fn has_baseline_shifted(&self, response: &Response) -> bool {
         self.own.is_some_and(|(own, half_width)| {
-            (response.before_ops_per_second / own).ln().abs() - half_width > MOVED.ln()
+            (response.before_ops_per_second / own).ln().abs() - half_width > BASELINE_SHIFT_MAX.ln()
         })
     }
 
@@ -298,7 +302,7 @@ impl<'a> ExperimentResults<'a> {
         } else {
             (Unit::Operations, operations)
         };
-        let unit = if nearer.value > SAME_BOUND { Unit::Both } else { unit };
+        let unit = if nearer.value > UNIT_FACTOR_BOUND { Unit::Both } else { unit };
         Some((unit, nearer.place(UNIT) == ThresholdCheck::Met))
     }
 
@@ -320,20 +324,22 @@ impl<'a> ExperimentResults<'a> {
         let by_pause = pause.and_then(|pause| pause.load(|row| row.pause));
         match (gain, by_gain, by_pause) {
             // In no target does a pause cost all of itself while more depth brings nothing.
-            (_, Some(Load::Full), Some(Load::Room)) => LoadEstimate::Contradictory,
+            (_, Some(Load::Full), Some(Load::Headroom)) => LoadEstimate::Contradictory,
             // More depth reached a higher rate, so the target had room, whatever a pause says.
-            (_, Some(Load::Room), Some(Load::Full)) => known_load(Load::Room, false, &[Experiment::Delay]),
+            (_, Some(Load::Headroom), Some(Load::Full)) => {
+                known_load(Load::Headroom, false, &[Experiment::Delay])
+            }
             (_, Some(load), by_pause) => known_load(load, pause.is_none() || by_pause.is_some(), &[]),
             (Some(gain), None, Some(Load::Full)) if gain.value < GAIN_BOUND => {
                 known_load(Load::Full, false, &[])
             }
-            (Some(gain), None, Some(Load::Room)) if gain.value > GAIN_BOUND => {
-                known_load(Load::Room, false, &[])
+            (Some(gain), None, Some(Load::Headroom)) if gain.value > GAIN_BOUND => {
+                known_load(Load::Headroom, false, &[])
             }
-            (Some(gain), None, Some(Load::Room)) if gain.value < FULL_GAIN => LoadEstimate::Contradictory,
+            (Some(gain), None, Some(Load::Headroom)) if gain.value < FULL_GAIN => LoadEstimate::Contradictory,
             (Some(gain), None, None) if gain.value < FULL_GAIN => known_load(Load::Full, false, &[]),
             (Some(gain), None, None) if gain.value > GAIN_BOUND && gain.low > 1.0 => {
-                known_load(Load::Room, false, &[])
+                known_load(Load::Headroom, false, &[])
             }
             (Some(_), None, _) => known_load(Load::Between, false, &[]),
             (None, _, Some(load)) => known_load(load, false, &[]),
@@ -390,15 +396,15 @@ mod tests {
     }
 
     #[test]
-    fn depth_decides_and_a_pause_makes_sure() {
+    fn depth_response_decides_and_pause_response_confirms() {
         let (nothing, all) = (Some((0.0, 0.05)), Some((1.0, 0.1)));
         assert_eq!(load(nothing, nothing), known_load(Load::Full, true));
-        assert_eq!(load(all, all), known_load(Load::Room, true));
+        assert_eq!(load(all, all), known_load(Load::Headroom, true));
         assert_eq!(load(nothing, None), known_load(Load::Full, true));
         assert_eq!(load(nothing, all), LoadEstimate::Contradictory);
         // More depth gave 45 % more, and a pause cost nothing.
         let contradicting = vec![Experiment::Delay];
-        let reached = LoadEstimate::Known { load: Load::Room, is_sure: false, contradicting };
+        let reached = LoadEstimate::Known { load: Load::Headroom, is_sure: false, contradicting };
         assert_eq!(load(Some((0.268, 0.05)), nothing), reached);
         // A pause that costs half of itself says neither.
         assert_eq!(load(nothing, Some((0.55, 0.1))), known_load(Load::Full, false));
@@ -414,8 +420,8 @@ mod tests {
         assert_eq!(load(Some((0.082, 0.05)), None), known_load(Load::Between, false));
         assert_eq!(load(Some((0.0622, 0.05)), Some((0.0, 0.1))), known_load(Load::Full, false));
         // 1.3 times, between 1.1 and 1.5.
-        assert_eq!(load(Some((0.19, 0.12)), Some((1.0, 0.1))), known_load(Load::Room, false));
-        assert_eq!(load(Some((0.19, 0.12)), Some((0.5, 0.1))), known_load(Load::Room, false));
+        assert_eq!(load(Some((0.19, 0.12)), Some((1.0, 0.1))), known_load(Load::Headroom, false));
+        assert_eq!(load(Some((0.19, 0.12)), Some((0.5, 0.1))), known_load(Load::Headroom, false));
         // The interval is too wide: the experiment is excluded.
         assert_eq!(load(Some((0.5, 0.9)), None), LoadEstimate::Untested);
         assert_eq!(load(Some((0.13, 0.15)), None), LoadEstimate::Untested);
@@ -459,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_or_operations() {
+    fn block_size_response_tells_bytes_from_operations() {
         let unit = |value, half| {
             let known = Sensitivity { block: response(value, half), ..Sensitivity::default() };
             ExperimentResults::new(Some(&known), None, false).unit()
@@ -480,8 +486,8 @@ mod tests {
         let page = include_str!("../../../docs/methodology.md");
         let percent = |share: f64| format!("{:.0} %", share * 100.0);
         let full = format!(
-            "| brings less than {}, upper end below {} | costs less than {} of itself, upper end below {} | bytes/s within {SAME} \
-             times, upper end within {SAME_BOUND} |",
+            "| brings less than {}, upper end below {} | costs less than {} of itself, upper end below {} | bytes/s within {UNIT_FACTOR_MAX} \
+             times, upper end within {UNIT_FACTOR_BOUND} |",
             percent(FULL_GAIN - 1.0),
             percent(GAIN_BOUND - 1.0),
             percent(PAUSE_FULL),
@@ -490,7 +496,7 @@ mod tests {
         let room = format!(
             "| brings more than {}, lower end; skye reports the gain | costs more than {} of itself, lower end |",
             percent(GAIN_BOUND - 1.0),
-            percent(PAUSE_ROOM),
+            percent(PAUSE_HEADROOM),
         );
         assert!(page.contains(&full), "{full}");
         assert!(page.contains(&room), "{room}");

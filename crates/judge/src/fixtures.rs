@@ -32,7 +32,7 @@ pub struct InputBuilder {
 pub fn clean(spec: &str) -> InputBuilder {
     // Names are cold only if all caches are dropped.
     let cache = spec.ends_with(":cold").then_some(CacheMode::DropAll);
-    clean_of(Request {
+    clean_request(Request {
         tests: vec![spec.into()],
         size: Some(Size::Bytes(1 << 30)),
         cache,
@@ -41,7 +41,7 @@ pub fn clean(spec: &str) -> InputBuilder {
 }
 
 /// Like [`clean`], for the one test of `request`.
-pub fn clean_of(request: Request) -> InputBuilder {
+pub fn clean_request(request: Request) -> InputBuilder {
     let target = disk();
     let machine: Machine = serde_json::from_value(json!({
         "host": "ada", "kernel": "Linux 6.12", "cpu_model": null, "cpus": 8, "cpus_online": 8,
@@ -117,7 +117,7 @@ fn record(plan: &Plan) -> PhaseRecord {
         "elapsed_ns": INTERVALS * 100_000_000, "passes": if data.is_some() { 0.9 } else { 6.0 },
         "rate": {
             "ops_per_second": 1e5, "bytes_per_second": 1e5 * block as f64,
-            "steady_ops_per_second": data.map(|_| 1e5), "whole_ops_per_second": 1e5,
+            "steady_ops_per_second": data.map(|_| 1e5), "overall_ops_per_second": 1e5,
             "durable_ops_per_second": durable, "into_cache_ops_per_second": is_cached.then_some(1e5),
             "ci95_low_ops_per_second": 99e3, "ci95_high_ops_per_second": 101e3,
             "first_done_ns": 3_990_000_000u64, "last_done_ns": 3_990_000_000u64,
@@ -229,7 +229,7 @@ impl InputBuilder {
     }
 
     /// Sets the bytes that the device reads for each operation, all of them for the test.
-    pub fn read_for_names(&mut self, bytes: u64) {
+    pub fn set_name_read_bytes(&mut self, bytes: u64) {
         self.device().bytes_read = bytes * self.record.counts.ops;
         self.frames(|frame| frame.own_io.device_read_bytes = bytes * INTERVAL_OPS);
     }
@@ -316,7 +316,7 @@ impl InputBuilder {
     }
 
     /// Adds changes of the rate, where it has a course, and two kinds of latencies, so that more can go wrong.
-    pub fn steady_or_none(&mut self) {
+    pub fn make_unsteady(&mut self) {
         if self.record.figures.steady.is_some() {
             self.changes(1.0, 2e5, 1e5, 1 << 30);
             self.changes(2.0, 1e5, 9e4, 2 << 30);
@@ -326,7 +326,7 @@ impl InputBuilder {
     }
 
     /// Sets the interval of the rate to that share of it on either side.
-    pub fn known_within(&mut self, share: f64) {
+    pub fn set_rate_interval(&mut self, share: f64) {
         let rate = &mut self.record.figures.rate;
         (rate.ci95_low_ops_per_second, rate.ci95_high_ops_per_second) =
             (Some(1e5 * (1.0 - share)), Some(1e5 * (1.0 + share)));

@@ -128,7 +128,7 @@ impl<'a> JudgeInput<'a> {
 
     /// Returns the bytes sent and received during a test on files of a server. If no interface carried any, both are 0.
     /// Returns `None` for other tests, and where the kernel hides the counters.
-    pub fn crossed_bytes(&self) -> Option<(u64, u64)> {
+    pub fn network_bytes(&self) -> Option<(u64, u64)> {
         let _ = self.files()?;
         let target = self.target();
         let is_remote = target.backing == Backing::RemoteOrUserSpace;
@@ -167,14 +167,14 @@ impl<'a> JudgeInput<'a> {
 
     /// Returns true if the file system writes more than the application. The kernel does not charge the test for the
     /// excess.
-    pub fn writes_behind(&self) -> bool {
+    pub fn amplifies_writes(&self) -> bool {
         let copies = COPY_ON_WRITE.contains(&self.target().file_system.as_str());
         let is_journaled = self.has_mount_option("data=journal") || self.has_mount_option("sync");
         self.record.counts.app_bytes_written > 0 && (copies || is_journaled)
     }
 
     /// Returns true if the test kept the requested rate. Then its latencies describe the storage, not its rate.
-    pub fn rate_is_given(&self) -> bool {
+    pub fn keeps_requested_rate(&self) -> bool {
         let fell_behind = self.record.judged.notes.iter().any(|note| note.code == "fell_behind");
         self.record.workload.arrival != "closed_loop" && !fell_behind
     }

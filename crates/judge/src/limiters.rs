@@ -32,13 +32,13 @@ pub(crate) use cpu::{NEARLY_BLOCKED, waits_most_for_cpus};
 pub(crate) use helper::on_all_cpus;
 pub(crate) use saturation::share_device_peaks;
 pub(crate) use stream::share_network_peaks;
-pub(crate) use throttle::{nearness, reached};
+pub(crate) use throttle::{limit_tolerance, reached};
 
 use model::advice::Advice;
 use model::experiment::Experiment;
 use model::figure::{Figure, Mean, Share, Threshold, WaitClass};
 use model::observation::Observation;
-use model::run::{Confidence, Ranked, Status, Verdict};
+use model::run::{Confidence, RankedLimiter, Status, Verdict};
 use model::target::{Backing, DeviceKind};
 use model::{Limiter, Plan};
 
@@ -57,9 +57,9 @@ pub(crate) const BLOCKED: f64 = 0.5;
 pub(crate) const RING_BLOCKED: f64 = 0.1;
 
 /// If more depth raises the rate by more than this factor, no second experiment is needed.
-const MUCH_ROOM: f64 = 2.0;
+const HEADROOM_GAIN: f64 = 2.0;
 /// If others use more than this share of all CPUs, software has too little CPU time left to answer as it would.
-const OTHERS_MOST: f64 = 0.8;
+const OTHERS_CPU_SHARE_MAX: f64 = 0.8;
 
 /// Collects observations in a list: each part is an `Option` or a list of them.
 macro_rules! seen {
@@ -93,9 +93,9 @@ const RULES: &[Rule] = &[
     lock::rule,
     sync::rule,
     queue::rule,
-    throttle::visible,
+    throttle::readable_limit,
     neighbour::rule,
-    throttle::inferred,
+    throttle::inferred_limit,
     helper::rule,
     unstable::rule,
     stream::rule,
@@ -107,8 +107,8 @@ const RULES: &[Rule] = &[
 pub fn thresholds() -> Vec<Threshold> {
     let own: &[Threshold] = &[
         ("ring_blocked", Figure::Share(RING_BLOCKED)),
-        ("others_most", Figure::Share(OTHERS_MOST)),
-        ("much_room", Figure::Ratio(MUCH_ROOM)),
+        ("others_most", Figure::Share(OTHERS_CPU_SHARE_MAX)),
+        ("much_room", Figure::Ratio(HEADROOM_GAIN)),
     ];
     let of_rules = [
         requested::THRESHOLDS,
@@ -158,7 +158,7 @@ pub(crate) fn conclude(input: &JudgeInput<'_>) -> Option<Verdict> {
 fn doubts(reading: &Reading<'_>, limiter: Option<Limiter>) -> Vec<Observation> {
     let Some(limiter) = limiter else { return Vec::new() };
     let is_of_device = matches!(limiter, Limiter::DeviceBandwidth | Limiter::DeviceOps);
-    let even = traps::steadiness::evenness(&reading.input).filter(|_| is_of_device);
+    let even = traps::steadiness::capped_rate_variation(&reading.input).filter(|_| is_of_device);
     // A target that software of this machine serves gets less CPU time when others take the CPUs.
     let is_of_target = is_of_device
         || matches!(
@@ -167,7 +167,7 @@ fn doubts(reading: &Reading<'_>, limiter: Option<Limiter>) -> Vec<Observation> {
                 | Limiter::RemoteLatency
                 | Limiter::ServerSaturated
                 | Limiter::NetworkBandwidth
-                | Limiter::NetworkUntried
+                | Limiter::NetworkUndetermined
                 | Limiter::QueueFull
                 | Limiter::HelperCpu
                 | Limiter::LockContention
@@ -176,7 +176,7 @@ fn doubts(reading: &Reading<'_>, limiter: Option<Limiter>) -> Vec<Observation> {
     let is_software = reading.is_remote
         || reading.input.target().device_stack.iter().any(|device| device.kind == DeviceKind::Loop);
     let others = used_cpus(&reading.input)
-        .filter(|used| is_of_target && is_software && *used > OTHERS_MOST * cpu::cpus(reading));
+        .filter(|used| is_of_target && is_software && *used > OTHERS_CPU_SHARE_MAX * cpu::cpus(reading));
     seen![
         even.map(|variation| Observation::RateTooEven { variation: Share(variation) }),
         others.map(|others| Observation::OthersUsedCpus { cpus: Mean(others) }),
@@ -185,8 +185,8 @@ fn doubts(reading: &Reading<'_>, limiter: Option<Limiter>) -> Vec<Observation> {
 
 /// Returns a step that may clear up an unclear verdict.
 fn next_step(reading: &Reading<'_>) -> Advice {
-    if waits_for_target(reading) && !reading.is_tried() {
-        saturation::untried(reading)
+    if waits_for_target(reading) && !reading.has_experiments() {
+        saturation::untried_advice(reading)
     } else {
         Advice::MeasureLonger {}
     }
@@ -209,7 +209,7 @@ pub(crate) fn waited_for_cpus(threads: f64, cpus: f64) -> Limiter {
 }
 
 /// Returns the limiter found, and the other uses of the threads' time.
-fn ranking(reading: &Reading<'_>, found: &Verdict) -> Vec<Ranked> {
+fn ranking(reading: &Reading<'_>, found: &Verdict) -> Vec<RankedLimiter> {
     let budget = &reading.budget;
     let others = [
         (Limiter::ClientCpu, budget.user),
@@ -232,11 +232,11 @@ fn ranking(reading: &Reading<'_>, found: &Verdict) -> Vec<Ranked> {
     let mut all: Vec<_> = others
         .into_iter()
         .filter(|(limiter, share)| *share >= SHARE_MIN && !own.contains(limiter))
-        .map(|(limiter, share)| Ranked { limiter, share })
+        .map(|(limiter, share)| RankedLimiter { limiter, share })
         .collect();
     all.sort_by(|a, b| b.share.total_cmp(&a.share));
     // A mixed verdict is ranked by its parts.
-    let clamped = |part: &Ranked| Ranked { share: part.share.clamp(0.0, 1.0), ..part.clone() };
+    let clamped = |part: &RankedLimiter| RankedLimiter { share: part.share.clamp(0.0, 1.0), ..part.clone() };
     let first: Vec<_> = found.ranking.iter().map(clamped).collect();
     all.retain(|other| first.iter().all(|part| part.limiter != other.limiter));
     // A limiter may show in more than one kind of time. The others share the time that it leaves.
@@ -273,7 +273,7 @@ pub fn next_experiment(input: &JudgeInput<'_>, plan: &Plan, tried: &[Experiment]
     let is_settled = matches!(
         conclusion.limiter,
         Some(
-            Limiter::RateLimitAsked
+            Limiter::RequestedRate
                 | Limiter::ThinkTime
                 | Limiter::BenchmarkItself
                 | Limiter::DirtyThrottling
@@ -291,10 +291,10 @@ pub fn next_experiment(input: &JudgeInput<'_>, plan: &Plan, tried: &[Experiment]
         // With one operation at a time, a pause leaves the target idle, whatever limits it. A target with this much
         // headroom needs no second proof.
         Experiment::Delay => {
-            reading.in_flight > 1.0 && reading.gain().is_none_or(|gain| gain.low < MUCH_ROOM)
+            reading.in_flight > 1.0 && reading.gain().is_none_or(|gain| gain.low < HEADROOM_GAIN)
         }
         // Only a full target shows the unit that it counts.
-        Experiment::Block => !load.is(Load::Room),
+        Experiment::Block => !load.is(Load::Headroom),
         Experiment::Separate => is_shared,
     };
     Experiment::ALL.iter().filter(|one| is_wanted(one)).find(is_open).copied()
@@ -323,7 +323,7 @@ pub(crate) fn near_memory(reading: &Reading<'_>) -> Option<Observation> {
         .ceiling_shares
         .as_ref()?
         .memory
-        .filter(|share| *share > own_loop::NEAR)?;
+        .filter(|share| *share > own_loop::CEILING_SHARE_MIN)?;
     Some(Observation::NearMemory { memory_share: Share(share.min(9.99)) })
 }
 

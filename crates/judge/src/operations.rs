@@ -13,8 +13,8 @@ use model::Limiter;
 use model::figure::{Count, Figure, Share, Threshold, Time, TimePart, TimeShare, Wait, WaitClass};
 use model::observation::Observation;
 use model::run::{
-    Confidence, OperationVerdict, PhaseRecord, Ranked, SampledThreads, Status, Step, THREADS_PER_SAMPLE_MAX,
-    TimeBreakdown, Verdict, WaitChannel, machine_of,
+    Confidence, OperationVerdict, PhaseRecord, RankedLimiter, SampledThreads, Status, Step,
+    THREADS_PER_SAMPLE_MAX, TimeBreakdown, Verdict, WaitChannel, machine_of,
 };
 use model::target::Backing;
 use model::workload::FilesWork;
@@ -27,30 +27,30 @@ use crate::wait_channels;
 /// Operations with a smaller share of the time change little if they get faster.
 const TIME_MIN: f64 = 0.1;
 /// A limiter whose share of an operation's time has an interval above this is its limiter.
-const MOST: f64 = 0.5;
+const OPERATION_SHARE_MIN: f64 = 0.5;
 /// If two limiters are reported, the interval of the second one's share is above this.
 const SECOND: f64 = 0.25;
 /// If one kind of CPU time has this share of all time awake, it counts as the awake time of each operation. The
 /// division is known for the whole test only.
-const AWAKE_MOST: f64 = 2.0 / 3.0;
+const AWAKE_SHARE_MIN: f64 = 2.0 / 3.0;
 
 /// The thresholds that its explanation names.
 pub(crate) const THRESHOLDS: &[Threshold] = &[
     ("operation_time", Figure::Share(TIME_MIN)),
-    ("operation_most", Figure::Share(MOST)),
+    ("operation_most", Figure::Share(OPERATION_SHARE_MIN)),
     ("operation_second", Figure::Share(SECOND)),
-    ("awake_most", Figure::Share(AWAKE_MOST)),
+    ("awake_most", Figure::Share(AWAKE_SHARE_MIN)),
 ];
 
 /// Limiters with the same wait channels: the device or server, and the queue before it.
-const OF_TARGET: &[Limiter] = &[
+const TARGET_LIMITERS: &[Limiter] = &[
     Limiter::DeviceBandwidth,
     Limiter::DeviceOps,
     Limiter::DeviceLatency,
     Limiter::RemoteLatency,
     Limiter::IoThrottle,
     Limiter::NetworkBandwidth,
-    Limiter::NetworkUntried,
+    Limiter::NetworkUndetermined,
     Limiter::ServerSaturated,
     Limiter::NoisyNeighbour,
     Limiter::HelperCpu,
@@ -58,7 +58,7 @@ const OF_TARGET: &[Limiter] = &[
     Limiter::BelowClients,
 ];
 /// Limiters of threads that are awake.
-const OF_CPUS: &[Limiter] = &[
+const CPU_LIMITERS: &[Limiter] = &[
     Limiter::ClientCpu,
     Limiter::KernelCpu,
     Limiter::CpuSaturated,
@@ -114,7 +114,7 @@ struct Context<'a> {
     /// True if threads wait for pages or blocks above a device that is all but idle.
     is_device_idle: bool,
     /// True if threads may hold locks that other threads wait for.
-    has_others: bool,
+    has_other_threads: bool,
     /// Samples of one instant, which may all show the same wait.
     threads_per_sample: f64,
     /// Limiters of awake threads, with their shares of the time awake.
@@ -162,9 +162,9 @@ impl<'a> Context<'a> {
         let mut kinds: Vec<_> =
             kinds.into_iter().map(|(part, limiter, share)| (part, limiter, share / all.max(1e-9))).collect();
         kinds.sort_by(|one, other| other.2.total_cmp(&one.2));
-        let awake = match (found.filter(|limiter| OF_CPUS.contains(limiter)), kinds[0]) {
+        let awake = match (found.filter(|limiter| CPU_LIMITERS.contains(limiter)), kinds[0]) {
             (Some(found), _) => vec![(found, 1.0)],
-            (None, (_, most, share)) if share >= AWAKE_MOST => vec![(most, 1.0)],
+            (None, (_, most, share)) if share >= AWAKE_SHARE_MIN => vec![(most, 1.0)],
             _ => kinds.iter().map(|(_, limiter, share)| (*limiter, *share)).collect(),
         };
         let time = kinds.iter().filter(|(.., share)| *share >= SHARE_MIN);
@@ -176,11 +176,11 @@ impl<'a> Context<'a> {
         Self {
             record,
             work,
-            target: found.filter(|limiter| OF_TARGET.contains(limiter)),
+            target: found.filter(|limiter| TARGET_LIMITERS.contains(limiter)),
             is_remote: input.target().backing == Backing::RemoteOrUserSpace,
             is_device_idle: Reading::from_input(*input)
                 .is_some_and(|reading| reading.waits_for_idle_device()),
-            has_others: workload.threads > 1 || record.hosts.len() > 1,
+            has_other_threads: workload.threads > 1 || record.hosts.len() > 1,
             threads_per_sample: threads.clamp(1.0, THREADS_PER_SAMPLE_MAX as f64),
             awake,
             awake_time: Time(time.map(|(part, _, share)| TimeShare { part: *part, share: *share }).collect()),
@@ -225,7 +225,9 @@ impl<'a> Context<'a> {
         };
         let has_second = parts.get(1).is_some_and(|part| share(part) >= NEARLY_BLOCKED);
         let named_from = |independent: f64| match () {
-            () if is_confident(parts.first(), MOST, independent) && !has_second => (parts[0].limiter, 1),
+            () if is_confident(parts.first(), OPERATION_SHARE_MIN, independent) && !has_second => {
+                (parts[0].limiter, 1)
+            }
             () if has_second && is_confident(parts.get(1), SECOND, independent) => (Limiter::Mixed, 2),
             () => (Limiter::NotClear, 2),
         };
@@ -256,7 +258,9 @@ impl<'a> Context<'a> {
             time_share,
             limiter,
             confidence: if is_clear { Confidence::Likely } else { Confidence::Undetermined },
-            ranking: ranking.map(|part| Ranked { limiter: part.limiter, share: share(part) }).collect(),
+            ranking: ranking
+                .map(|part| RankedLimiter { limiter: part.limiter, share: share(part) })
+                .collect(),
             samples: all,
             observations,
             evidence: None,
@@ -275,7 +279,7 @@ impl<'a> Context<'a> {
             WaitClass::Page | WaitClass::Device | WaitClass::Remote => {
                 self.target.or_else(|| wait_channels::limiter(class, self.is_remote))?
             }
-            WaitClass::Lock if !self.has_others => return None,
+            WaitClass::Lock if !self.has_other_threads => return None,
             class => wait_channels::limiter(class, self.is_remote)?,
         };
         Some((class, found))

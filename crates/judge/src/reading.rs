@@ -60,7 +60,7 @@ pub struct Reading<'a> {
     /// Samples of sleeping threads.
     samples: u64,
     /// Share of the samples of the test's threads that found them waiting for completions of a ring.
-    for_completions: Option<f64>,
+    completion_wait_share: Option<f64>,
     /// Share of the samples of the test's threads that found them running.
     pub running: Option<f64>,
 }
@@ -68,7 +68,7 @@ pub struct Reading<'a> {
 impl<'a> Reading<'a> {
     /// Returns the bytes that crossed the network for a test on files of a server.
     pub fn network_use(&self) -> Option<Observation> {
-        let (sent, received) = self.input.crossed_bytes()?;
+        let (sent, received) = self.input.network_bytes()?;
         let ops = Count(self.input.record.counts.ops);
         let (sent_bytes, received_bytes) = (MemoryBytes(sent), MemoryBytes(received));
         Some(Observation::CrossedForOps { sent_bytes, received_bytes, ops })
@@ -85,7 +85,7 @@ impl<'a> Reading<'a> {
             || record.seen.wait_channels.iter().filter(|site| site.of == SampledThreads::Workers);
         let running = of_workers().find(|site| site.symbol == "running").map(|site| site.share);
         let at_ring = of_workers().filter(|site| class(&site.symbol) == Some(WaitClass::Ring));
-        let for_completions = (of_workers().count() > 0).then(|| at_ring.map(|site| site.share).sum());
+        let completion_wait_share = (of_workers().count() > 0).then(|| at_ring.map(|site| site.share).sum());
         // An idle worker of a ring waits for work, and holds nothing back.
         let is_awake = |symbol: &str| symbol == "running" || symbol.starts_with("io_wq_worker");
         // A thread's wait for its ring says nothing about the wait of the ring itself.
@@ -135,7 +135,7 @@ impl<'a> Reading<'a> {
             waits,
             symbols,
             samples,
-            for_completions,
+            completion_wait_share,
             running,
             input,
         })
@@ -191,7 +191,7 @@ impl<'a> Reading<'a> {
     pub fn dominant_wait(&self, classes: &[WaitClass]) -> Option<Observation> {
         if self.is_ring && self.samples < SAMPLES_MIN {
             // No kernel worker waits for the ring: its own thread waits for the completion of its requests.
-            let share = self.for_completions.filter(|share| *share >= 0.5)?;
+            let share = self.completion_wait_share.filter(|share| *share >= 0.5)?;
             return Some(Observation::WaitedForRing { waiting_share: Share(share) });
         }
         let share: f64 = classes.iter().map(|class| self.waits(*class)).sum();
@@ -264,7 +264,7 @@ impl<'a> Reading<'a> {
     }
 
     /// Returns true if any experiment was made.
-    pub fn is_tried(&self) -> bool {
+    pub fn has_experiments(&self) -> bool {
         self.input.record.judged.sensitivity.is_some()
     }
 

@@ -21,7 +21,7 @@ pub fn rejudge(run: &mut Run) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixtures::{InputBuilder, clean, clean_of};
+    use crate::fixtures::{InputBuilder, clean, clean_request};
     use model::request::{MixTexts, Request};
     use model::run::{Judgement, Mode};
     use serde_json::json;
@@ -32,7 +32,7 @@ mod tests {
                            [[flow]]\nname = 'f'\nweight = 1\nthink_ms = 5\ndo = ['stat']\n";
         let mixes = MixTexts([("own.toml".to_owned(), MIX.to_owned())].into());
         let request = Request { tests: vec!["mix:own.toml".into()], mixes, ..Request::default() };
-        let mut world = clean_of(request);
+        let mut world = clean_request(request);
         world.record.counts.ops = 10;
         let mut run = run_of(world);
         assert!(run.plan.phases[0].workload.files().unwrap().mix().is_none());

@@ -59,7 +59,7 @@ fn every_trap_has_firing_and_quiet_examples() {
 }
 
 #[test]
-fn no_two_traps_have_a_code() {
+fn no_two_traps_share_a_code() {
     let mut codes: Vec<_> = TRAPS.iter().map(|trap| trap.code).collect();
     codes.sort_unstable();
     codes.dedup();
@@ -270,7 +270,7 @@ proptest! {
         let mut world = clean(SPECS[spec]);
         world.array(["raid0", "raid1", "raid5", "raid10"][level], &[(9_000_000, 0), (1, 8_000_000), (7, 7)]);
         world.target().file_system = ["ext4", "btrfs", "nfs4"][file_system].into();
-        world.steady_or_none();
+        world.make_unsteady();
         world.plan.server_ram_bytes = server_ram;
         let mut value = serde_json::to_value(&world.record).unwrap();
         distort(&mut value, "", &mut choices(seed));

@@ -68,9 +68,9 @@ document! {
         pub geomean_ratios: Vec<Option<f64>>,
         /// Largest number of changes that are judged together, for the correction of p. These are all rates of one side
         /// against the first, or all latencies.
-        pub claims: u32,
-        /// Smallest number of runs per side, or of pairs, that can support `claims` claims at all.
-        pub runs_to_settle: u32,
+        pub comparisons: u32,
+        /// Smallest number of runs per side, or of pairs, that can support `comparisons` claims at all.
+        pub runs_to_decide: u32,
         /// Warnings to read before the rows.
         pub warnings: Vec<String>,
     }
@@ -94,7 +94,7 @@ document! {
         /// Value on each side; null where it is not known.
         pub values: Vec<Option<String>>,
         /// True if it may change the numbers. False for names of runs, and for properties that differ in every run.
-        pub is_cause: bool,
+        pub may_affect_results: bool,
     }
 
     /// One test on all sides.
@@ -158,7 +158,7 @@ document! {
         /// Smallest change, as a share, that this many runs find four times out of five; null with too few runs.
         pub detectable: Option<f64>,
         /// True if this many runs can settle this many rows at all.
-        pub can_be_settled: bool,
+        pub can_be_decided: bool,
     }
 
     /// A test that could not be compared.
@@ -172,13 +172,13 @@ document! {
 
 impl Measure {
     /// Returns true if a larger value is better.
-    pub fn is_more_better(self) -> bool {
+    pub fn is_higher_better(self) -> bool {
         !matches!(self, Self::P99Ns)
     }
 
     /// Returns true for rates.
     pub fn is_rate(self) -> bool {
-        self.is_more_better()
+        self.is_higher_better()
     }
 }
 
@@ -200,7 +200,7 @@ impl Row {
 
 impl Comparison {
     /// Returns true if any row has a p value, which takes at least two runs per side.
-    pub fn has_claims(&self) -> bool {
+    pub fn has_p_values(&self) -> bool {
         self.rows.iter().flat_map(|row| row.changes.iter().flatten()).any(|change| change.p.is_some())
     }
 }

@@ -16,7 +16,7 @@ macro_rules! document {
 }
 
 /// A piece of a document's object while its keys are read, one after the other.
-pub(crate) trait Reading: Default {
+pub(crate) trait PieceReader: Default {
     /// Type of the piece.
     type Output;
 
@@ -30,7 +30,7 @@ pub(crate) trait Reading: Default {
 /// A piece of a document's object, whose keys may lie among those of other pieces.
 pub(crate) trait Piece: Sized {
     /// Keys of it that were read so far.
-    type Reading: Reading<Output = Self>;
+    type PieceReader: PieceReader<Output = Self>;
 }
 
 /// Reads the object of a piece, and ignores unknown keys.
@@ -45,7 +45,7 @@ pub(crate) fn read_piece<'de, T: Piece, D: Deserializer<'de>>(deserializer: D) -
         }
 
         fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<T, A::Error> {
-            let mut reading = T::Reading::default();
+            let mut reading = T::PieceReader::default();
             while let Some(key) = map.next_key::<String>()? {
                 if !reading.take(&key, &mut map)? {
                     map.next_value::<IgnoredAny>()?;
@@ -76,7 +76,7 @@ macro_rules! pieces {
             #[derive(Default)]
             pub struct Keys { $($field: $crate::document::pieces!(@reading $type $(, $($rule)+)?),)+ }
 
-            impl $crate::document::Reading for Keys {
+            impl $crate::document::PieceReader for Keys {
                 type Output = $name;
 
                 fn take<'de, A: serde::de::MapAccess<'de>>(
@@ -94,14 +94,14 @@ macro_rules! pieces {
             }
 
             impl $crate::document::Piece for $name {
-                type Reading = Keys;
+                type PieceReader = Keys;
             }
         };
     )+ };
-    (@reading $type:ty, piece) => { <$type as $crate::document::Piece>::Reading };
+    (@reading $type:ty, piece) => { <$type as $crate::document::Piece>::PieceReader };
     (@reading $type:ty $(, $($rule:tt)+)?) => { Option<$type> };
     (@take $self:ident.$field:ident, $key:ident, $map:ident, $type:ty, piece) => {
-        if $crate::document::Reading::take(&mut $self.$field, $key, $map)? {
+        if $crate::document::PieceReader::take(&mut $self.$field, $key, $map)? {
             return Ok(true);
         }
     };
@@ -120,7 +120,7 @@ macro_rules! pieces {
             return Ok(true);
         }
     };
-    (@finish $self:ident.$field:ident, piece) => { $crate::document::Reading::finish($self.$field)? };
+    (@finish $self:ident.$field:ident, piece) => { $crate::document::PieceReader::finish($self.$field)? };
     (@finish $self:ident.$field:ident, needed $($rest:tt)*) => {
         $self.$field.ok_or_else(|| E::missing_field(stringify!($field)))?
     };

@@ -37,7 +37,7 @@ const THREADS_MAX: u32 = 256;
 
 /// Returns the test as a closed loop: each operation starts when one ends, as fast as they go.
 pub fn closed(phase: &PlannedPhase) -> PlannedPhase {
-    PlannedPhase { workload: phase.workload.arriving(Arrival::Closed), ..phase.clone() }
+    PlannedPhase { workload: phase.workload.with_arrival(Arrival::Closed), ..phase.clone() }
 }
 
 /// Returns true if a test reads sequentially through the page cache and ends by a count.

@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn other_kinds_and_figures_have_only_words() {
+    fn unknown_kind_or_figure_reads_as_unknown() {
         let read = |value: Value| serde_json::from_value::<Observation>(value).unwrap();
         let known = json!({"kind": "cpus_used", "used": 1.5, "cpus": 4, "new": [1]});
         assert_eq!(read(known.clone()), Observation::CpusUsed { used: Mean(1.5), cpus: Count(4) });

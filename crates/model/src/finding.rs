@@ -49,19 +49,19 @@ impl Mark {
 
 /// Smallest disturbance, or change of the rate, that makes a number suspect. The rate's own ± is of that size on many
 /// devices.
-pub const OFF_MIN: f64 = 0.1;
+pub const DEVIATION_MIN: f64 = 0.1;
 
 impl Finding {
     /// Returns how grave the finding is.
     pub fn grade(&self) -> Grade {
-        match self.off_by() {
-            Some(share) if share < OFF_MIN => Grade::Remark,
+        match self.deviation_share() {
+            Some(share) if share < DEVIATION_MIN => Grade::Remark,
             _ => self.grade_of_kind(),
         }
     }
 
     /// Returns the share of the number by which it may be off, where that is known.
-    fn off_by(&self) -> Option<f64> {
+    fn deviation_share(&self) -> Option<f64> {
         let change = |one: &OpsPerSecond, other: &OpsPerSecond| {
             (one.0 - other.0).abs() / one.0.max(other.0).max(f64::MIN_POSITIVE)
         };
@@ -190,7 +190,7 @@ findings! {
         /// A file system in memory.
         TargetIsMemory { file_system: Name }
     }
-    "nothing_to_compare" Remark {
+    "devices_unknown" Remark {
         /// A file system whose devices are not known.
         DevicesUnknown { file_system: Name, read_bytes: Bytes }
     }

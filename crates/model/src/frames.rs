@@ -60,7 +60,7 @@ impl Hello {
 #[serde(deny_unknown_fields)]
 pub struct ProgramRequest {
     /// Kind of machine, as `uname -m` prints it.
-    pub wanted: String,
+    pub architecture: String,
 }
 
 /// Frame from the coordinator to a client.
@@ -85,7 +85,7 @@ pub enum ToAgent {
         /// Number of clients.
         count: u32,
         /// Number of clients that share the free space of this file system.
-        sharers: u32,
+        clients_on_file_system: u32,
     },
     /// Look at the machine and the target, as `skye doctor` does.
     Look {},
@@ -131,7 +131,7 @@ pub enum ToAgent {
         at_ns: Option<u64>,
     },
     /// End the test: its rate is known well enough.
-    Enough {},
+    EndTest {},
     /// End the test, and begin no other.
     Interrupt {},
     /// Start to watch the machine.
@@ -172,7 +172,7 @@ pub enum FromAgent {
         at_ns: u64,
     },
     /// The machine and the target of the client.
-    Found {
+    MachineAndTarget {
         /// The machine.
         machine: Box<Machine>,
         /// Machine and target, as the document has them.
@@ -187,7 +187,7 @@ pub enum FromAgent {
         plan: Box<Plan>,
     },
     /// The machine was checked.
-    Looked {
+    MachineChecked {
         /// Its fitness.
         checks: Vec<Check>,
     },
@@ -290,7 +290,7 @@ mod tests {
                 seed: u64::MAX,
                 number: 1,
                 count: 2,
-                sharers: 2,
+                clients_on_file_system: 2,
             },
         ];
         for frame in frames {

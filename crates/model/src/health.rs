@@ -26,7 +26,7 @@ pub struct Health {
     /// Mount option that leaves out the flushes that make synced data durable.
     pub no_flush: Option<String>,
     /// A library in this process that makes the C library's syncs do nothing.
-    pub sync_killer: Option<String>,
+    pub sync_interceptor: Option<String>,
     /// Software arrays under the target.
     pub arrays: Vec<Array>,
     /// Maintenance that file systems of the target's type do at the moment.
@@ -172,7 +172,7 @@ pub struct Check {
 impl Check {
     /// Returns the check with advice added.
     #[must_use]
-    pub fn advising(self, advice: impl Into<String>) -> Self {
+    pub fn with_advice(self, advice: impl Into<String>) -> Self {
         Self { advice: Some(advice.into()), ..self }
     }
 }

@@ -44,7 +44,7 @@ pub struct Part {
 pub enum Contents {
     /// Not read.
     #[default]
-    Unseen,
+    NotRead,
     /// No known signature.
     Nothing,
     /// A signature: `ext4 "data"`, "gpt partition table".
@@ -94,7 +94,7 @@ mod tests {
             size_bytes: 0,
             is_partition,
             uses: uses.iter().map(|use_| (*use_).into()).collect(),
-            contents: Contents::Unseen,
+            contents: Contents::NotRead,
         }
     }
 

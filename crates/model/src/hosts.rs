@@ -51,7 +51,7 @@ pub fn parse(text: &str) -> Result<Vec<ClientSpec>, String> {
             break;
         }
     }
-    numbered(clients)
+    check_and_number(clients)
 }
 
 /// Reads a file of hosts: a list on each line, and comments behind `#`.
@@ -71,11 +71,11 @@ pub fn parse_file(text: &str) -> Result<Vec<ClientSpec>, String> {
             break;
         }
     }
-    numbered(clients)
+    check_and_number(clients)
 }
 
 /// Refuses lists that are empty or too long, and numbers the processes of each host that has several.
-fn numbered(mut clients: Vec<ClientSpec>) -> Result<Vec<ClientSpec>, String> {
+fn check_and_number(mut clients: Vec<ClientSpec>) -> Result<Vec<ClientSpec>, String> {
     match clients.len() {
         0 => return Err("it contains no host".into()),
         1..=CLIENTS_MAX => {}
@@ -127,7 +127,7 @@ impl Quotes {
 }
 
 /// Returns the directories that a list without quotes cuts at a comma: as it is read, and as it may be meant.
-pub fn cut_directories(text: &str) -> Vec<(String, String)> {
+pub fn split_directories(text: &str) -> Vec<(String, String)> {
     let words = words(text).unwrap_or_default();
     let directory = |word: &str| Some(word[colon(word)? + 1..].to_owned());
     let mut found = Vec::new();
@@ -345,15 +345,15 @@ mod tests {
     #[test]
     fn cut_directories_are_named_as_meant() {
         let pair = |read: &str, meant: &str| (read.to_owned(), meant.to_owned());
-        let found = cut_directories("local:/mnt/a,b,c,ada:/x");
+        let found = split_directories("local:/mnt/a,b,c,ada:/x");
         assert_eq!(found, [pair("/mnt/a", "/mnt/a,b"), pair("/mnt/a", "/mnt/a,b,c")]);
-        assert_eq!(cut_directories("ada,local:\"/mnt/a,b\""), []);
+        assert_eq!(split_directories("ada,local:\"/mnt/a,b\""), []);
     }
 
     proptest! {
         #[test]
-        fn no_text_makes_it_panic(text in "[a-z0-9@:/*,\"\\[\\]# -]{0,40}|\\PC{0,40}") {
-            let _ = cut_directories(&text);
+        fn any_text_parses_without_panic(text in "[a-z0-9@:/*,\"\\[\\]# -]{0,40}|\\PC{0,40}") {
+            let _ = split_directories(&text);
             for clients in [parse(&text), parse_file(&text)].into_iter().flatten() {
                 prop_assert!((1..=CLIENTS_MAX).contains(&clients.len()));
                 prop_assert!(clients.iter().all(|client| !client.host.starts_with('-')));

@@ -11,12 +11,12 @@ use serde_json::{Error, Value};
 
 use crate::frames::{FromAgent, Hello, ProgramRequest, ToAgent};
 use crate::marker::Marker;
-use crate::printable::acts;
+use crate::printable::affects_display;
 use crate::{Comparison, Run, SelfTest};
 
 /// Deepest level with a line for each value: an interval of a phase, a device of a stack. Such a line holds the whole
 /// value.
-const DEPTH_OF_LINES: usize = 4;
+const LINE_DEPTH_MAX: usize = 4;
 
 /// A type that is read from JSON.
 pub trait FromJson: Sized {
@@ -110,7 +110,7 @@ impl Layout {
     }
 
     fn has_lines(&self) -> bool {
-        self.form == Form::Lines && self.depth <= DEPTH_OF_LINES
+        self.form == Form::Lines && self.depth <= LINE_DEPTH_MAX
     }
 
     fn close<W: ?Sized + Write>(&mut self, writer: &mut W, bracket: &[u8]) -> io::Result<()> {
@@ -161,11 +161,11 @@ impl Formatter for Layout {
     }
 
     fn write_string_fragment<W: ?Sized + Write>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()> {
-        if self.form == Form::Compact || !fragment.chars().any(acts) {
+        if self.form == Form::Compact || !fragment.chars().any(affects_display) {
             return writer.write_all(fragment.as_bytes());
         }
         for character in fragment.chars() {
-            if acts(character) {
+            if affects_display(character) {
                 for unit in character.encode_utf16(&mut [0; 2]) {
                     write!(writer, "\\u{unit:04x}")?;
                 }

@@ -48,13 +48,13 @@ limiters! {
     /// A limit that a cgroup or a provider sets.
     IoThrottle, "io_throttle", "I/O throttle", "I/O throttle";
     /// The requested rate of operations.
-    RateLimitAsked, "rate_limit_asked", "the rate asked for", "rate asked for";
+    RequestedRate, "requested_rate", "the requested rate", "requested rate";
     /// Pauses between the flows of a mix.
     ThinkTime, "think_time", "the mix's think time", "think time";
     /// Bytes per second of the network.
     NetworkBandwidth, "network_bandwidth", "network bandwidth", "network";
     /// The network, by its bytes per second or by its latency; no experiment showed which.
-    NetworkUntried, "network_untried", "network bandwidth or latency", "network (either)";
+    NetworkUndetermined, "network_undetermined", "network bandwidth or latency", "network (either)";
     /// A server that can do no more, whatever the load.
     ServerSaturated, "server_saturated", "server", "server";
     /// Copying from the page cache.
@@ -76,7 +76,7 @@ limiters! {
     /// The thread's time in the kernel.
     KernelCpu, "kernel_cpu", "kernel CPU", "kernel CPU";
     /// The test's own threads use all CPUs.
-    CpuSaturated, "cpu_saturated", "all CPUs, by this test", "all CPUs";
+    CpuSaturated, "cpu_saturated", "all CPUs, used by this test", "all CPUs";
     /// Other processes use the CPUs.
     CpuContention, "cpu_contention", "other processes' CPU", "others' CPU";
     /// A cgroup's quota of CPU time.

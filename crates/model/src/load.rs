@@ -152,11 +152,11 @@ pub enum Offset {
     /// A random number of 64 bits, then changed in this order.
     Random(Box<[Change]>),
     /// The offset of the operation before, and so much more.
-    Further(u64),
+    RelativeBytes(u64),
     /// The offset of the operation before, and the number of the client more.
-    FurtherByNumber,
+    RelativeByClientNumber,
     /// The offset of the operation before, and the number of clients more.
-    FurtherByClients,
+    RelativeByClientCount,
 }
 
 /// Change to a random number. No operand is zero.

@@ -97,9 +97,9 @@ pub enum RandomSuffix {
 }
 
 impl RandomSuffix {
-    fn most(self) -> u8 {
-        let (Self::Before(most) | Self::After(most)) = self;
-        most
+    fn length_max(self) -> u8 {
+        let (Self::Before(length_max) | Self::After(length_max)) = self;
+        length_max
     }
 }
 
@@ -128,12 +128,12 @@ impl NamePattern {
 
     fn has_safe_letters(&self) -> bool {
         let is_bare = self.inside.as_ref().is_none_or(Vec::is_empty);
-        self.letters.is_none_or(|letters| is_bare && (1..=LETTERS_MAX).contains(&letters.most()))
+        self.letters.is_none_or(|letters| is_bare && (1..=LETTERS_MAX).contains(&letters.length_max()))
     }
 
     /// Returns the same rule with letters beside prefix and number.
     #[must_use]
-    pub fn lettered(self, letters: Option<RandomSuffix>) -> Self {
+    pub fn with_letters(self, letters: Option<RandomSuffix>) -> Self {
         Self { letters, ..self }
     }
 
@@ -148,7 +148,7 @@ impl NamePattern {
             }
             RandomSuffix::After(_) => name.split_at_checked(len)?,
         };
-        let is_short = beside.len() <= usize::from(letters.most().min(LETTERS_MAX));
+        let is_short = beside.len() <= usize::from(letters.length_max().min(LETTERS_MAX));
         (is_short && beside.iter().all(u8::is_ascii_alphanumeric)).then_some(numbered)
     }
 
@@ -220,7 +220,7 @@ mod tests {
 
     #[test]
     fn letters_match_only_at_their_position_and_within_limit() {
-        let rule = |letters| NamePattern::files("f", 8, 0x10).lettered(Some(letters));
+        let rule = |letters| NamePattern::files("f", 8, 0x10).with_letters(Some(letters));
         let (after, before) = (rule(RandomSuffix::After(12)), rule(RandomSuffix::Before(12)));
         for name in ["f0000000f", "f0000000fa", "f0000000fabcXYZ012345", "f00000001f00000002"] {
             assert!(after.produces(name.as_bytes()), "{name}");
@@ -267,8 +267,8 @@ mod tests {
         let files = || NamePattern::files("f", 8, 10);
         let empty = || NamePattern::directories("m", 8, 10, vec![]);
         for letters in [None, Some(RandomSuffix::Before(12)), Some(RandomSuffix::After(1))] {
-            assert!(marker(files().lettered(letters)).is_sound());
-            assert!(marker(empty().lettered(letters)).is_sound());
+            assert!(marker(files().with_letters(letters)).is_sound());
+            assert!(marker(empty().with_letters(letters)).is_sound());
         }
         for letters in [
             RandomSuffix::Before(0),
@@ -276,18 +276,18 @@ mod tests {
             RandomSuffix::Before(13),
             RandomSuffix::After(255),
         ] {
-            assert!(!marker(files().lettered(Some(letters))).is_sound(), "{letters:?}");
+            assert!(!marker(files().with_letters(Some(letters))).is_sound(), "{letters:?}");
         }
         let full =
-            NamePattern::directories("d", 5, 10, vec![files()]).lettered(Some(RandomSuffix::After(12)));
+            NamePattern::directories("d", 5, 10, vec![files()]).with_letters(Some(RandomSuffix::After(12)));
         assert!(!marker(full).is_sound());
 
         let plain = r#"{"prefix":"f","digits":8,"count":10,"inside":null}"#;
         assert_eq!(serde_json::to_string(&files()).unwrap(), plain);
         assert_eq!(serde_json::from_str::<NamePattern>(plain).unwrap(), files());
-        let lettered = files().lettered(Some(RandomSuffix::After(12)));
+        let with_letters = files().with_letters(Some(RandomSuffix::After(12)));
         let text = r#"{"prefix":"f","digits":8,"count":10,"inside":null,"letters":{"after":12}}"#;
-        assert_eq!(serde_json::to_string(&lettered).unwrap(), text);
-        assert_eq!(serde_json::from_str::<NamePattern>(text).unwrap(), lettered);
+        assert_eq!(serde_json::to_string(&with_letters).unwrap(), text);
+        assert_eq!(serde_json::from_str::<NamePattern>(text).unwrap(), with_letters);
     }
 }

@@ -91,7 +91,7 @@ impl NamedMix {
     }
 
     /// Takes the mix of its name, if there is one.
-    pub fn read_from(&mut self, mixes: &Mixes) {
+    pub fn resolve_from(&mut self, mixes: &Mixes) {
         if let Self::File { path, mix } = self {
             *mix = mixes.get(path).cloned().or(mix.take());
         }
@@ -155,7 +155,7 @@ pub struct Mix {
     pub sources: Vec<String>,
     /// Properties of the real work that it lacks.
     #[serde(default)]
-    pub leaves_out: String,
+    pub limitations: String,
     /// Most bytes that one call reads or writes.
     #[serde(default = "chunk_max")]
     pub chunk: Bytes,
@@ -266,7 +266,7 @@ pub struct Flow {
 
 /// How a new file gets its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Arrival {
+pub enum FileCreation {
     /// It is created with it.
     Named,
     /// It is written under another name, and renamed.
@@ -284,7 +284,7 @@ pub enum Operation {
     /// Makes a file, writes all of it, and closes it.
     Create {
         /// How it gets its name.
-        arrival: Arrival,
+        arrival: FileCreation,
         /// True if it is synced before it gets its name.
         is_synced: bool,
     },
@@ -416,12 +416,12 @@ impl FromStr for Operation {
             let value = value.ok_or_else(|| format!("`{text}`: use {name}=SIZE, such as {name}=8k"))?;
             Ok::<_, String>(Bytes::try_from(value.to_owned())?.0)
         };
-        let (mut is_synced, mut arrival) = (false, Arrival::Named);
+        let (mut is_synced, mut arrival) = (false, FileCreation::Named);
         for word in words {
             match word {
                 "fsync" => is_synced = true,
-                "rename" => arrival = Arrival::Renamed,
-                "link" => arrival = Arrival::Linked,
+                "rename" => arrival = FileCreation::Renamed,
+                "link" => arrival = FileCreation::Linked,
                 _ => return Err(format!("`{text}`: `{word}` is not fsync, rename or link")),
             }
         }
@@ -441,7 +441,12 @@ impl FromStr for Operation {
             "rename" => Self::Rename,
             "link" => Self::Link,
             "delete" => Self::Delete,
-            _ => return Err(format!("`{text}`: operations are pick {}", Self::STEPS.join(" "))),
+            _ => {
+                return Err(format!(
+                    "`{text}`: unknown operation; use one of pick {}",
+                    Self::STEPS.join(" ")
+                ));
+            }
         };
         let takes_sync =
             matches!(operation, Self::Create { .. } | Self::Append { .. } | Self::Overwrite { .. })
@@ -449,7 +454,7 @@ impl FromStr for Operation {
         if is_synced && !takes_sync {
             return Err(format!("`{text}`: {name} writes nothing to sync; drop fsync"));
         }
-        if arrival != Arrival::Named && !matches!(operation, Self::Create { .. }) {
+        if arrival != FileCreation::Named && !matches!(operation, Self::Create { .. }) {
             return Err(format!("`{text}`: rename and link are only for created files"));
         }
         if value.is_some() && operation.part_bytes() == 0 {
@@ -522,7 +527,7 @@ impl Mix {
             return Err("chunk: the maximum is 1m per call".into());
         }
         if self.count(|one| matches!(one, Operation::Log { bytes, .. } if *bytes > LOG_BYTES)) > 0 {
-            return Err("a log has 16 MiB; use a smaller size".into());
+            return Err("a log file has at most 16 MiB; use a smaller size".into());
         }
         if *files < self.files_min() {
             return Err(format!("population.files: these flows need {} or more", self.files_min()));
@@ -590,7 +595,7 @@ mod tests {
         for name in MixName::ALL {
             let mix = Mix::shipped(*name);
             assert!(!mix.sources.is_empty() && mix.sources.iter().all(|source| source.len() > 10), "{name}");
-            assert!(mix.about.len() > 10 && mix.leaves_out.len() > 10 && mix.version >= 1, "{name}");
+            assert!(mix.about.len() > 10 && mix.limitations.len() > 10 && mix.version >= 1, "{name}");
         }
     }
 
@@ -608,7 +613,7 @@ mod tests {
     fn invalid_mix_is_refused_with_the_reason() {
         let text = |operations: &str| {
             format!(
-                "version = 1\nabout = 'a'\nsources = ['s']\nleaves_out = 'l'\n[population]\nfiles = 10\n\
+                "version = 1\nabout = 'a'\nsources = ['s']\nlimitations = 'l'\n[population]\nfiles = 10\n\
                  sizes = {{ median = '4k', p90 = '8k', max = '1m' }}\n[[flow]]\nname = 'f'\nweight = 2\ndo = [{operations}]\n"
             )
         };
@@ -631,7 +636,7 @@ mod tests {
         assert!(problem("'stat fsync'").contains("drop fsync"));
         assert!(problem("'read link'").contains("only for created files"));
         assert!(problem("'read=4k'").contains("takes no size"));
-        assert!(problem("'reed'").contains("operations are pick create read"));
+        assert!(problem("'reed'").contains("unknown operation; use one of pick create read"));
         assert!(problem("'delete', 'delete', 'delete', 'delete', 'delete', 'create', 'create', 'create', 'create', 'create'").contains("12 or more"));
     }
 }

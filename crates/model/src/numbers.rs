@@ -58,32 +58,32 @@ pub fn duration(ns: u64) -> String {
         s if s < 0.9995 => latency(ns),
         s if s < 9.95 => format!("{s:.1} s").replace(".0 s", " s"),
         s if s < 59.5 => format!("{whole} s"),
-        s if s < 3599.5 => with_rest(whole / 60, "min", whole % 60, "s"),
+        s if s < 3599.5 => in_two_units(whole / 60, "min", whole % 60, "s"),
         _ => {
             let minutes = whole / 60;
-            with_rest(minutes / 60, "h", minutes % 60, "min")
+            in_two_units(minutes / 60, "h", minutes % 60, "min")
         }
     }
 }
 
 /// Formats an estimated duration roughly: "about 40 s", "about 2 min", "about 2.5 min", "about 15 min".
-pub fn about(ns: u64) -> String {
-    let (number, unit) = roughly(ns);
+pub fn format_estimate(ns: u64) -> String {
+    let (number, unit) = round_duration(ns);
     format!("about {number} {unit}")
 }
 
 /// Formats the range of an estimated duration: "about 5 to 20 s", "about 50 s to 2 min".
-pub fn about_between(low_ns: u64, high_ns: u64) -> String {
-    let ((low, unit), (high, unit_of_high)) = (roughly(low_ns), roughly(high_ns));
+pub fn estimate_range(low_ns: u64, high_ns: u64) -> String {
+    let ((low, unit), (high, unit_of_high)) = (round_duration(low_ns), round_duration(high_ns));
     match unit == unit_of_high {
-        true if low == high => about(high_ns),
+        true if low == high => format_estimate(high_ns),
         true => format!("about {low} to {high} {unit}"),
         false => format!("about {low} {unit} to {high} {unit_of_high}"),
     }
 }
 
 /// Rounds a duration roughly; returns the number and its unit.
-fn roughly(ns: u64) -> (f64, &'static str) {
+fn round_duration(ns: u64) -> (f64, &'static str) {
     match ns as f64 / 1e9 {
         s if s < 10.0 => (s.ceil().max(1.0), "s"),
         s if s < 87.5 => ((s / 5.0).round() * 5.0, "s"),
@@ -93,7 +93,7 @@ fn roughly(ns: u64) -> (f64, &'static str) {
     }
 }
 
-fn with_rest(large: u64, large_unit: &str, small: u64, small_unit: &str) -> String {
+fn in_two_units(large: u64, large_unit: &str, small: u64, small_unit: &str) -> String {
     let large = thousands(large);
     match small {
         0 => format!("{large} {large_unit}"),
@@ -208,14 +208,14 @@ mod tests {
     #[test]
     fn estimates_are_rough() {
         let formatted: Vec<_> = [0.0, 0.2, 8.1, 41.0, 86.0, 88.0, 124.0, 140.0, 899.0, 9000.0]
-            .map(|s: f64| about((s * 1e9) as u64))
+            .map(|s: f64| format_estimate((s * 1e9) as u64))
             .into();
         let expected =
             ["1 s", "1 s", "9 s", "40 s", "85 s", "1.5 min", "2 min", "2.5 min", "15 min", "2.5 h"];
         assert_eq!(formatted, expected.map(|text| format!("about {text}")));
         let between = [(4.1, 21.0), (50.0, 124.0), (121.0, 170.0), (120.0, 121.0)];
         let formatted =
-            between.map(|(low, high): (f64, f64)| about_between((low * 1e9) as u64, (high * 1e9) as u64));
+            between.map(|(low, high): (f64, f64)| estimate_range((low * 1e9) as u64, (high * 1e9) as u64));
         assert_eq!(formatted, ["about 5 to 20 s", "about 50 s to 2 min", "about 2 to 3 min", "about 2 min"]);
     }
 

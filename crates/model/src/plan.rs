@@ -28,14 +28,17 @@ use crate::workload::{Arrival, CacheMode, DataVerb, DataWork, Engine, FileVerb, 
 pub use checks::check_clients;
 pub use checks::shared_directory;
 use checks::{
-    check_attributes, check_buffers, check_cold, check_direct, check_discard, check_erased, check_given,
-    check_links, check_open_files, check_polling, check_together, verify_note,
+    check_attributes, check_buffers, check_cold, check_direct, check_discard, check_erased,
+    check_existing_target, check_links, check_open_files, check_polling, check_shared_by_clients,
+    verify_note,
 };
 pub use choice::suits_ring;
-use choice::{agree_within_sweeps, choose, depth_notes};
+use choice::{choose, depth_notes, unify_sweep_engines};
 use dataset::{check_parts, plan_dataset};
-pub use requested::for_existing;
-use requested::{RequestedTests, SweptTest, add_possible, check_loads, check_shares, expand, phase_id};
+pub use requested::adapt_to_existing_target;
+use requested::{
+    RequestedTests, SweptTest, add_supported_tests, check_loads, check_shares, expand, phase_id,
+};
 use room::{Room, Rooms, Writes};
 use volume::{
     estimate, experiments_ns, leave_bytes_to_experiments, share_write_limit, stop_of, whole_seconds,
@@ -104,7 +107,7 @@ pub struct Plan {
     /// True if a server or a program provides the target. Experiments are then also made on streams that end by a
     /// count.
     #[serde(default)]
-    pub is_served: bool,
+    pub has_server: bool,
     /// Tests on which experiments are made after all tests, to find their limiters. Documents of older versions have
     /// none.
     #[serde(default = "no_experiments")]
@@ -153,7 +156,7 @@ pub struct Clients {
     pub number: Option<u32>,
     /// Number of clients on one file system, itself included. In the plan of the whole run, those of the first client.
     #[serde(default)]
-    pub sharers: u32,
+    pub clients_on_file_system: u32,
 }
 
 /// Condition under which a phase ends before its time: it is steady, and its rate is known well enough. Phases that end
@@ -182,7 +185,7 @@ pub struct PlannedPhase {
     pub engine: Engine,
     /// The requested test, as its spec, where `spec` replaces it; else null.
     #[cfg_attr(test, schemars(with = "Option<String>"))]
-    pub instead_of: Option<Workload>,
+    pub replaced_workload: Option<Workload>,
     /// Sweep that the phase belongs to: "02-read", by the number of the test; null if it belongs to none.
     pub group: Option<String>,
     /// Number of clients that make it, starting with the first; absent where all do.
@@ -202,16 +205,18 @@ impl Plan {
     pub fn read_mixes(&mut self) {
         let mixes = mix::parse_all(&self.mixes.0).unwrap_or_default();
         for phase in &mut self.phases {
-            for workload in [Some(&mut phase.workload), phase.instead_of.as_mut()].into_iter().flatten() {
+            for workload in
+                [Some(&mut phase.workload), phase.replaced_workload.as_mut()].into_iter().flatten()
+            {
                 if let Work::Files(files) = &mut workload.work {
-                    files.mix.read_from(&mixes);
+                    files.mix.resolve_from(&mixes);
                 }
             }
         }
     }
 
     /// Returns true if a test works in a file or a directory of all clients of the run, which is that of the first.
-    pub fn is_of_all_clients(&self, phase: &PlannedPhase) -> bool {
+    pub fn uses_files_of_all_clients(&self, phase: &PlannedPhase) -> bool {
         let is_shared = match &phase.workload.work {
             Work::Data(data) => data.shared && phase.engine.needs_files(),
             // No two threads of a mix work on one file at the same time, which they agree on in memory.
@@ -223,12 +228,12 @@ impl Plan {
 
     /// Returns true if any test works in a file or a directory of all clients.
     pub fn shares_files(&self) -> bool {
-        self.phases.iter().any(|phase| self.is_of_all_clients(phase))
+        self.phases.iter().any(|phase| self.uses_files_of_all_clients(phase))
     }
 
     /// Returns true if any test reads what another client wrote.
-    pub fn reads_of_others(&self) -> bool {
-        self.has_data_test(DataWork::reads_of_others)
+    pub fn reads_from_other_clients(&self) -> bool {
+        self.has_data_test(DataWork::reads_from_other_clients)
     }
 
     /// Returns true if it sweeps over clients, so that some tests run on a part of the clients.
@@ -240,7 +245,7 @@ impl Plan {
 impl PlannedPhase {
     /// Returns the requested test.
     pub fn requested_workload(&self) -> &Workload {
-        self.instead_of.as_ref().unwrap_or(&self.workload)
+        self.replaced_workload.as_ref().unwrap_or(&self.workload)
     }
 }
 
@@ -300,7 +305,11 @@ pub fn plan_for(
     machine: &Machine,
     clients: Option<Clients>,
 ) -> Result<Plan, UserError> {
-    let place = ClientSite { target, machine, sharers: clients.map_or(1, |clients| clients.sharers) };
+    let place = ClientSite {
+        target,
+        machine,
+        clients_on_file_system: clients.map_or(1, |clients| clients.clients_on_file_system),
+    };
     plan_from(request, clients, &[place], FirstGuess::default())
 }
 
@@ -312,7 +321,7 @@ pub struct ClientSite<'a> {
     /// Its machine.
     pub machine: &'a Machine,
     /// Number of clients on the file system, itself included.
-    pub sharers: u32,
+    pub clients_on_file_system: u32,
 }
 
 /// Makes the plan of all clients for the target of the first. Data and files fit into the space of every client.
@@ -320,8 +329,8 @@ pub struct ClientSite<'a> {
 /// # Errors
 /// As [`plan_for`], and if `places` is empty.
 pub fn plan_for_all(request: &Request, places: &[ClientSite<'_>]) -> Result<Plan, UserError> {
-    let sharers = places.first().map_or(1, |place| place.sharers);
-    let clients = Clients { count: places.len() as u32, number: None, sharers };
+    let clients_on_file_system = places.first().map_or(1, |place| place.clients_on_file_system);
+    let clients = Clients { count: places.len() as u32, number: None, clients_on_file_system };
     plan_from(request, Some(clients), places, FirstGuess::default())
 }
 
@@ -360,13 +369,14 @@ fn plan_from(
         .write_limit
         .map_or(WRITE_LIMIT_BYTES, |limit| limit.resolve(target.space.free_bytes, machine.memory_bytes));
     if write_limit_bytes > WRITE_LIMIT_BYTES_MAX {
-        let cause = format!("a write limit of {write_limit_bytes} bytes limits nothing");
+        let cause = format!("a write limit of {write_limit_bytes} bytes is too large to have an effect");
         return Err(UserError::new("make a plan", cause).help("use at most 1024t"));
     }
     let RequestedTests { mut tests, mut where_possible } = RequestedTests::parse(request, machine)?;
     let writes = Writes::from_tests(request, tests.iter().chain(&where_possible));
     let room_of = |place: &ClientSite<'_>| {
-        let clients = clients.map(|clients| Clients { sharers: place.sharers, ..clients });
+        let clients = clients
+            .map(|clients| Clients { clients_on_file_system: place.clients_on_file_system, ..clients });
         let dataset_bytes = write_limit_bytes / guess.dataset_divisor;
         Room::new(place.target, place.machine, clients, dataset_bytes, allow_low_space, writes)
     };
@@ -377,7 +387,7 @@ fn plan_from(
         .fit_files(tests.iter_mut().chain(&mut where_possible).filter(|_| !is_set), guess.laid_out_bytes);
     let specs = |tests: &[Workload]| tests.iter().map(spec::print).collect();
     let (asked_for, asked_where_possible) = (specs(&tests), specs(&where_possible));
-    let left_out = add_possible(&mut tests, where_possible, target, machine);
+    let left_out = add_supported_tests(&mut tests, where_possible, target, machine);
     let sweep = match &request.sweep {
         Some(text) => {
             Some(Sweep::parse(text, machine.cpus).map_err(|problem| UserError::new("make a plan", problem))?)
@@ -388,7 +398,7 @@ fn plan_from(
     let left_out_lines = check_loads(swept.iter().map(|swept| &swept.workload), clients.is_some())?;
     check_shares(&swept)?;
     check_erased(request, target)?;
-    check_given(swept.iter().map(|swept| &swept.workload), request, target)?;
+    check_existing_target(swept.iter().map(|swept| &swept.workload), request, target)?;
     let refused = |cause: String| UserError::new(format!("test in {}", target.path), cause);
     if target.read_only && !target.kind.is_existing() {
         return Err(refused(format!("{} is mounted read-only", target.mount_point))
@@ -407,15 +417,15 @@ fn plan_from(
     let mut phases = Vec::with_capacity(swept.len());
     for (index, SweptTest { workload, group, clients }) in swept.into_iter().enumerate() {
         let (engine, instead) = choose(&workload, target.backing, machine)?;
-        let (workload, instead_of) = match instead {
+        let (workload, replaced_workload) = match instead {
             Some(instead) => (instead, Some(workload)),
             None => (workload, None),
         };
         let id = phase_id(index, &workload);
         let stop = stop_of(&workload, engine, time, cache, target);
-        phases.push(PlannedPhase { id, workload, engine, instead_of, group, clients, stop });
+        phases.push(PlannedPhase { id, workload, engine, replaced_workload, group, clients, stop });
     }
-    agree_within_sweeps(&mut phases);
+    unify_sweep_engines(&mut phases);
     precondition::check(&phases, request, target)?;
     if request.precondition.is_some() {
         precondition::lengthen(&mut phases, time);
@@ -428,11 +438,11 @@ fn plan_from(
     check_links(&phases, target)?;
     check_attributes(&phases, target)?;
     if clients.is_some() {
-        check_together(&phases)?;
+        check_shared_by_clients(&phases)?;
     }
 
-    let is_together = clients.is_some();
-    let dataset = plan_dataset(request, &phases, target, machine, room, is_together)?;
+    let is_shared_by_clients = clients.is_some();
+    let dataset = plan_dataset(request, &phases, target, machine, room, is_shared_by_clients)?;
     if let Err(error) = rooms.check_files(&phases, dataset.as_ref()) {
         // The files were chosen before the data was known.
         return match dataset.as_ref().map_or(0, Dataset::file_bytes_max) {
@@ -457,14 +467,14 @@ fn plan_from(
     let refilled_bytes = dataset.as_ref().map_or(0, |dataset| dataset.refill_bytes_max(&phases, probe));
     let filled_bytes =
         precondition.as_ref().zip(dataset.as_ref()).map_or(0, |(fill, dataset)| fill.bytes_max(dataset));
-    let besides_bytes = probed_bytes.saturating_add(refilled_bytes).saturating_add(filled_bytes);
+    let extra_bytes = probed_bytes.saturating_add(refilled_bytes).saturating_add(filled_bytes);
     let bytes_to_write_max = share_write_limit(
         &mut phases,
         dataset.as_ref(),
         repetitions,
         clients,
         write_limit_bytes,
-        besides_bytes,
+        extra_bytes,
     );
     let can_be_smaller = request.size.is_none()
         && dataset.as_ref().is_some_and(|dataset| dataset.size_bytes_max > dataset.size_bytes_min)
@@ -488,7 +498,7 @@ fn plan_from(
         && requested != dataset.size_bytes_max
     {
         let (requested, whole) = (size::exact(requested), size::exact(dataset.size_bytes_max));
-        notes.push(format!("--size {requested} is {whole} in whole blocks of all tests"));
+        notes.push(format!("--size {requested} becomes {whole}, a multiple of the block sizes of all tests"));
     }
     if let (None, Some(dataset)) = (request.size, dataset.as_ref())
         && !dataset.is_existing
@@ -524,7 +534,7 @@ fn plan_from(
         bytes_to_write_max,
         cache,
         verify_all: request.verify.unwrap_or(false),
-        is_served: target.backing == Backing::RemoteOrUserSpace,
+        has_server: target.backing == Backing::RemoteOrUserSpace,
         server_ram_bytes: request
             .server_ram
             .map(|size| size.resolve(target.space.free_bytes, machine.memory_bytes)),
@@ -572,7 +582,7 @@ impl Plan {
     /// A counted phase ends with its count. A test at a given rate is there to measure latencies. The rate of writes
     /// into the page cache is known only after the sync. Simulated time costs nothing.
     pub fn precision_goal_of(&self, phase: &PlannedPhase) -> Option<PrecisionGoal> {
-        let is_cached = |data: &DataWork| data.writes() && !data.direct && data.sync.has_end();
+        let is_cached = |data: &DataWork| data.writes() && !data.direct && data.sync.has_final_sync();
         let is_informative = |data: &DataWork| !(is_cached(data) && phase.engine.needs_files());
         let is_closed = phase.workload.arrival() == Arrival::Closed;
         let may_end_early = is_closed && phase.workload.data().is_none_or(is_informative);
@@ -593,7 +603,7 @@ impl Plan {
     }
 
     /// Returns the most bytes that all clients together will write.
-    pub fn bytes_of_all_max(&self) -> u64 {
+    pub fn all_clients_bytes_max(&self) -> u64 {
         let clients = self.clients.map_or(1, |clients| clients.count);
         self.bytes_to_write_max.saturating_mul(clients.into())
     }
@@ -631,7 +641,7 @@ impl Plan {
             Probing::Writes => true,
         };
         let is_real = phase.workload.data().is_none() || phase.engine.does_io();
-        let is_tried = is_timed || (self.is_served && experiment::is_counted_stream(phase));
+        let is_tried = is_timed || (self.has_server && experiment::is_counted_stream(phase));
         is_tried && is_allowed && is_real
     }
 
@@ -650,7 +660,7 @@ impl Plan {
 
     /// Returns the most bytes that each client may still write from this test of a repetition on, with all that comes
     /// later.
-    pub fn bytes_to_come_max(&self, index: usize, repetition: u32) -> u64 {
+    pub fn remaining_bytes_max(&self, index: usize, repetition: u32) -> u64 {
         let each_bytes = self.bytes_to_write_max / u64::from(self.repetitions.max(1));
         let later_bytes = each_bytes.saturating_mul(self.repetitions.saturating_sub(repetition).into());
         let to_come = &self.phases[index..];
@@ -711,11 +721,11 @@ fn notes(target: &Target) -> Vec<String> {
     let mut notes = target.notes.clone();
     match target.backing {
         Backing::RemoteOrUserSpace => notes.push(format!(
-            "{} is remote or user-space: its handling of the data is not visible",
+            "{} is remote or user-space: skye cannot see how it stores the data",
             target.file_system
         )),
         // One note has all that a container hides.
-        Backing::Unknown if target.hidden_inside().is_some() => {}
+        Backing::Unknown if target.container_note().is_some() => {}
         Backing::Unknown => notes.push(format!(
             "the devices under {} were not found: their counters are missing",
             target.mount_point
@@ -726,7 +736,7 @@ fn notes(target: &Target) -> Vec<String> {
     if target.erased.is_some() {
         notes.push(format!("{} is erased: all its data is lost", target.path));
     }
-    if target.is_only_read() {
+    if target.is_used_read_only() {
         notes.push("read-only: nothing is written, and reads are not verified".into());
     }
     notes
@@ -743,7 +753,7 @@ mod tests {
         for key in ["verify_all", "tests", "sweep", "precision_goal", "server_ram_bytes", "probe"] {
             plan.as_object_mut().unwrap().remove(key);
         }
-        for key in ["engine", "instead_of", "group"] {
+        for key in ["engine", "replaced_workload", "group"] {
             plan["phases"][0].as_object_mut().unwrap().remove(key);
         }
         for key in ["groups", "stamp_interval_bytes"] {

@@ -8,7 +8,7 @@
 pub fn printable(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
-        if acts(character) {
+        if affects_display(character) {
             escaped.extend(character.escape_default());
         } else {
             escaped.push(character);
@@ -18,7 +18,7 @@ pub fn printable(text: &str) -> String {
 }
 
 /// Returns true if the character would act on a display instead of being shown.
-pub fn acts(character: char) -> bool {
+pub fn affects_display(character: char) -> bool {
     let reorders = matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     // Zero-width joiners stay: several scripts are written with them.
     let hides = matches!(
@@ -52,7 +52,7 @@ mod tests {
     proptest! {
         #[test]
         fn printable_text_has_no_control_or_bidi_characters(text in any::<String>()) {
-            prop_assert!(!printable(&text).chars().any(acts));
+            prop_assert!(!printable(&text).chars().any(affects_display));
         }
     }
 }

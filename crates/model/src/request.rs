@@ -16,7 +16,7 @@ use crate::nearest;
 use crate::size::Size;
 use crate::workload::{CacheMode, Probing, RequestedEngine, spec_words};
 pub use options::{Flag, FlagValue, RequestOption};
-use options::{Settable, is_absent, options};
+use options::{Settable, is_default, options};
 
 /// The presets in this program, each with its name and its text.
 pub const PRESETS: &[(&str, &str)] = &[
@@ -133,7 +133,7 @@ impl Settable for MixTexts {
     const IS_LIST: bool = false;
 
     fn set(&mut self, _: &str) -> Result<(), String> {
-        Err("a mix is a text with a name".into())
+        Err("a mix needs a name and a text".into())
     }
 }
 
@@ -276,7 +276,7 @@ impl FromStr for Percent {
         match number.and_then(|number| number.parse::<f64>().ok()) {
             Some(percent) if percent > 0.0 && percent <= 100.0 => Ok(Self(percent)),
             Some(_) => Err(format!("`{text}` is out of range; use more than 0 and at most 100 percent")),
-            None => Err(format!("`{text}` is not a share; use for example 2%")),
+            None => Err(format!("`{text}` is not a percentage; use for example 2%")),
         }
     }
 }
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_lie_over_the_preset() {
+    fn flags_override_the_preset() {
         let preset = Request::from_toml(
             "tests = [\"read\"]\ntime = 10\ntime_min = 2\nprecision = \"2%\"\ntotal = \"170s\"\nsize = 4096",
         )

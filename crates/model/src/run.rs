@@ -63,7 +63,7 @@ pub use columns::{Frame, Interval, RoundRecord, ZoneRecord};
 pub use counters::{CpuTimes, DeviceFrame, OwnIo, ThreadTimes};
 pub use evidence::{
     CallUse, Cap, CeilingShares, Confidence, Evidence, Helper, NetworkUse, OperationSamples,
-    OperationVerdict, Pressures, Ranked, Reclaim, Response, SampledThreads, Sensitivity, SystemUse,
+    OperationVerdict, Pressures, RankedLimiter, Reclaim, Response, SampledThreads, Sensitivity, SystemUse,
     THREADS_PER_SAMPLE_MAX, Verdict, WaitChannel, sources,
 };
 pub use rounds::{FillRecord, RoundsWindow, SteadyRound, UntilSteady};
@@ -232,7 +232,7 @@ pieces! {
         pub direct_refused: bool,
         /// Delay of the last thread's begin after the agreed instant; absent in a run without clients.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        pub start_late_ns: Option<u64>,
+        pub start_delay_ns: Option<u64>,
         /// Bytes that ended the phase, as the next operation would have written more; absent otherwise.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub write_limit_bytes: Option<u64>,
@@ -245,7 +245,7 @@ pieces! {
         pub rate: Rate [needed],
         /// Expected range of another run's rate; absent where too few earlier runs of this test in this place are kept.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        pub next_run: Option<NextRun>,
+        pub prediction_interval: Option<PredictionInterval>,
         /// Rates of the clients together and of each; absent in a run without clients. The headline is that of the time
         /// in which every client worked.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -361,7 +361,7 @@ document! {
         pub signal: Option<i32>,
         /// The last signal that it, and all that it had started, were sent when the test was over: "INT", "TERM",
         /// "KILL". Null where they had ended by themselves.
-        pub ended_with: Option<String>,
+        pub last_signal: Option<String>,
     }
 
     /// The steady part of a phase, and where its rate changed.
@@ -537,7 +537,7 @@ document! {
         /// Slope over the steady part; null where it was not determined.
         pub steady_ops_per_second: Option<f64>,
         /// Operations over elapsed time, without the sync at the end.
-        pub whole_ops_per_second: Option<f64>,
+        pub overall_ops_per_second: Option<f64>,
         /// Operations over elapsed time with the sync at the end; null where nothing was made durable.
         pub durable_ops_per_second: Option<f64>,
         /// Rate at which the cache took the writes; null for reads and direct writes.
@@ -549,7 +549,7 @@ document! {
         /// Independent parts of the run that tell as much about the headline as its intervals or rounds, whose
         /// neighbours resemble each other; null where unknown.
         #[serde(default)]
-        pub independent_parts: Option<f64>,
+        pub effective_samples: Option<f64>,
         /// When the first worker was done, from the start of the phase.
         pub first_done_ns: u64,
         /// When the last worker was done, before the sync at the end.
@@ -557,7 +557,7 @@ document! {
     }
 
     /// The 95 % prediction interval of the rate of another run.
-    pub struct NextRun {
+    pub struct PredictionInterval {
         /// Number of runs that it comes from, this one included.
         pub runs: u64,
         /// Its lower end.
@@ -756,7 +756,7 @@ impl Trust {
 impl Rate {
     /// Returns the rate before any sync at the end: over the steady part, or else over the whole time.
     pub fn steady_or_whole(&self) -> Option<f64> {
-        self.steady_ops_per_second.or(self.whole_ops_per_second)
+        self.steady_ops_per_second.or(self.overall_ops_per_second)
     }
 
     /// Returns half of the 95 % interval of the headline, as a share of it.
@@ -768,13 +768,13 @@ impl Rate {
 
     /// Returns the half width to print: `None` with few independent parts, or if it is as wide as the rate itself.
     pub fn printed_half_width(&self) -> Option<f64> {
-        let has_enough = self.independent_parts.is_none_or(|parts| parts >= INDEPENDENT_PARTS_MIN);
+        let has_enough = self.effective_samples.is_none_or(|parts| parts >= EFFECTIVE_SAMPLES_MIN);
         self.half_width().filter(|half| *half < 0.995 && has_enough)
     }
 }
 
 /// Fewest independent parts from which an interval is printed: from fewer, the spread itself is hardly known.
-pub const INDEPENDENT_PARTS_MIN: f64 = 8.0;
+pub const EFFECTIVE_SAMPLES_MIN: f64 = 8.0;
 
 impl Environment {
     /// Returns the environment of a run on `machine` against `target`.

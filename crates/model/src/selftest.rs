@@ -46,7 +46,7 @@ pub struct TestResult {
     /// Name of the case.
     pub case: String,
     /// The limit that was built in, in words.
-    pub built_in: String,
+    pub injected_limit: String,
     /// The test, in the SPEC language.
     pub spec: String,
     /// The right answer.
@@ -98,7 +98,7 @@ pub struct Missing {
     /// Name of the case.
     pub case: String,
     /// The limit that was to be built in, in words.
-    pub built_in: String,
+    pub injected_limit: String,
     /// Why there is no answer.
     pub reason: String,
     /// True if the case was built, but measuring it failed.
@@ -125,9 +125,9 @@ pub struct Score {
     /// Number of rates that could be compared with a built-in one.
     pub rates: u32,
     /// Median deviation of these rates, as a share of the built-in rate; absent without any.
-    pub off_median: Option<f64>,
+    pub median_deviation: Option<f64>,
     /// Largest deviation of a rate.
-    pub off_max: Option<f64>,
+    pub max_deviation: Option<f64>,
 }
 
 impl TestResult {
@@ -150,7 +150,7 @@ impl Truth {
                 }
                 (Some(limiter), _) if limiters.contains(&limiter) => Outcome::Right,
                 // It leaves open which of the two.
-                (Some(Limiter::NetworkUntried), _)
+                (Some(Limiter::NetworkUndetermined), _)
                     if limiters.contains(&Limiter::NetworkBandwidth)
                         || limiters.contains(&Limiter::RemoteLatency) =>
                 {
@@ -187,9 +187,9 @@ impl Score {
         }
         offs.sort_by(f64::total_cmp);
         score.rates = offs.len() as u32;
-        score.off_max = offs.last().copied();
+        score.max_deviation = offs.last().copied();
         // The larger of two middle values counts, so that the score is not too good.
-        score.off_median = offs.get(offs.len() / 2).copied();
+        score.median_deviation = offs.get(offs.len() / 2).copied();
         score
     }
 }
@@ -205,7 +205,7 @@ mod tests {
     fn answer(truth: Truth, reported: Option<Verdict>, rates: Option<(f64, f64)>) -> TestResult {
         TestResult {
             case: "a".into(),
-            built_in: "b".into(),
+            injected_limit: "b".into(),
             spec: "read".into(),
             outcome: truth.judge(reported.as_ref(), &["holes"]),
             truth,
@@ -228,7 +228,7 @@ mod tests {
         assert_eq!(reported(Limiter::NotClear, Confidence::Undetermined), Outcome::NotClear);
         assert_eq!(reported(Limiter::DeviceOps, Confidence::Undetermined), Outcome::NotClear);
         assert_eq!(truth.judge(None, &[]), Outcome::NotClear);
-        let untried = verdict(Limiter::NetworkUntried, Confidence::Likely);
+        let untried = verdict(Limiter::NetworkUndetermined, Confidence::Likely);
         assert_eq!(truth.judge(Some(&untried), &[]), Outcome::Wrong);
         let network = Truth::Limiters(vec![Limiter::NetworkBandwidth]);
         assert_eq!(network.judge(Some(&untried), &[]), Outcome::NotClear);
@@ -264,12 +264,19 @@ mod tests {
             wrong: 1,
             wrong_confirmed: 1,
             rates: 2,
-            off_median: Some(0.005),
-            off_max: Some(0.005),
+            median_deviation: Some(0.005),
+            max_deviation: Some(0.005),
         };
         let score = Score::from_results(&answers);
-        assert!((score.off_max.unwrap() - 0.005).abs() < 1e-12);
-        assert_eq!(Score { off_median: expected.off_median, off_max: expected.off_max, ..score }, expected);
+        assert!((score.max_deviation.unwrap() - 0.005).abs() < 1e-12);
+        assert_eq!(
+            Score {
+                median_deviation: expected.median_deviation,
+                max_deviation: expected.max_deviation,
+                ..score
+            },
+            expected
+        );
         assert_eq!(Score::from_results([]), Score::default());
     }
 }

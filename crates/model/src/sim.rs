@@ -43,7 +43,7 @@ pub struct SimDevice {
     /// Its write-back cache; null: it has none.
     pub cache: Option<Cache>,
     /// Changes of its cap on written bytes with its age: a drive is fast as long as it has blocks to spare.
-    #[serde(default, deserialize_with = "by_age")]
+    #[serde(default, deserialize_with = "ascending_wear")]
     pub wear: Vec<WearStep>,
     /// Changes of its caps, in the order of time.
     #[serde(default, deserialize_with = "in_order")]
@@ -61,7 +61,7 @@ pub struct SimDevice {
 
 /// Latency of requests, drawn independently for each.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
-#[serde(try_from = "DistributionWords")]
+#[serde(try_from = "RawDistribution")]
 pub enum Distribution {
     /// All requests take the same time.
     Fixed {
@@ -120,7 +120,7 @@ pub struct WearStep {
 
 /// New caps, in effect after a point in time. A cap that is null stays as it was.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
-#[serde(try_from = "ThrottleWords")]
+#[serde(try_from = "RawThrottle")]
 pub struct Throttle {
     /// Seconds from the start of the phase.
     pub at_s: f64,
@@ -132,7 +132,7 @@ pub struct Throttle {
 
 /// A period in which nothing is served.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
-#[serde(try_from = "StallWords")]
+#[serde(try_from = "RawStall")]
 pub struct Stall {
     /// Seconds from the start of the phase.
     pub at_s: f64,
@@ -204,7 +204,7 @@ impl Distribution {
 /// A [`Distribution`] as it is written.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct DistributionWords {
+struct RawDistribution {
     #[serde(default)]
     kind: Kind,
     #[serde(deserialize_with = "latency")]
@@ -227,11 +227,11 @@ enum Kind {
     Bimodal,
 }
 
-impl TryFrom<DistributionWords> for Distribution {
+impl TryFrom<RawDistribution> for Distribution {
     type Error = &'static str;
 
-    fn try_from(words: DistributionWords) -> Result<Self, Self::Error> {
-        let DistributionWords { kind, mean_us, sigma, slow_us, slow_share } = words;
+    fn try_from(words: RawDistribution) -> Result<Self, Self::Error> {
+        let RawDistribution { kind, mean_us, sigma, slow_us, slow_share } = words;
         if mean_us.max(slow_us.unwrap_or(0.0)) > LATENCY_US_MAX
             || sigma.is_some_and(|sigma| sigma > SIGMA_MAX)
         {
@@ -270,8 +270,8 @@ const PARALLELISM_MAX: u32 = 65_536;
 /// A [`Throttle`] as it is written.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct ThrottleWords {
-    #[serde(deserialize_with = "not_negative")]
+struct RawThrottle {
+    #[serde(deserialize_with = "non_negative")]
     at_s: f64,
     #[serde(default, deserialize_with = "maybe_amount")]
     bytes_per_second: Option<u64>,
@@ -279,11 +279,11 @@ struct ThrottleWords {
     ops_per_second: Option<u64>,
 }
 
-impl TryFrom<ThrottleWords> for Throttle {
+impl TryFrom<RawThrottle> for Throttle {
     type Error = &'static str;
 
-    fn try_from(words: ThrottleWords) -> Result<Self, Self::Error> {
-        let ThrottleWords { at_s, bytes_per_second, ops_per_second } = words;
+    fn try_from(words: RawThrottle) -> Result<Self, Self::Error> {
+        let RawThrottle { at_s, bytes_per_second, ops_per_second } = words;
         if bytes_per_second.is_none() && ops_per_second.is_none() {
             return Err("the throttle has no limit; add bytes_per_second or ops_per_second");
         }
@@ -294,8 +294,8 @@ impl TryFrom<ThrottleWords> for Throttle {
 /// A [`Stall`] as it is written.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct StallWords {
-    #[serde(deserialize_with = "not_negative")]
+struct RawStall {
+    #[serde(deserialize_with = "non_negative")]
     at_s: f64,
     #[serde(deserialize_with = "positive")]
     length_ms: f64,
@@ -303,11 +303,11 @@ struct StallWords {
     every_s: Option<f64>,
 }
 
-impl TryFrom<StallWords> for Stall {
+impl TryFrom<RawStall> for Stall {
     type Error = &'static str;
 
-    fn try_from(words: StallWords) -> Result<Self, Self::Error> {
-        let StallWords { at_s, length_ms, every_s } = words;
+    fn try_from(words: RawStall) -> Result<Self, Self::Error> {
+        let RawStall { at_s, length_ms, every_s } = words;
         if every_s.is_some_and(|every_s| every_s * 1e3 <= length_ms) {
             return Err("the stalls leave no time for requests; use an every_s longer than length_ms");
         }
@@ -384,7 +384,7 @@ fn number<'de, D: Deserializer<'de>>(
     }
 }
 
-fn not_negative<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+fn non_negative<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
     number(deserializer, |number| number >= 0.0, "0 or more")
 }
 
@@ -406,7 +406,7 @@ fn in_order<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Throttle>,
     Ok(throttles)
 }
 
-fn by_age<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<WearStep>, D::Error> {
+fn ascending_wear<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<WearStep>, D::Error> {
     let mut wear = Vec::<WearStep>::deserialize(deserializer)?;
     wear.sort_by_key(|wear| wear.after_bytes);
     Ok(wear)

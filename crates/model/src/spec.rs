@@ -109,7 +109,7 @@ fn parse_data<'a>(
     let mut concurrency = Concurrency::default();
     let in_blocks = !verb.is_bytes();
     let mut data = DataWork::new(verb);
-    let mut says_direct = false;
+    let mut is_direct_explicit = false;
     // A discard moves no bytes, past the page cache or through it.
     if in_blocks && verb != DataVerb::Discard {
         data.direct = defaults.direct.unwrap_or(data.direct);
@@ -118,7 +118,7 @@ fn parse_data<'a>(
         data.engine = defaults.engine;
     }
     for word in words {
-        says_direct |= word == "direct";
+        is_direct_explicit |= word == "direct";
         if set_key(&mut data, DATA_KEYS, word, verb.word())? || concurrency.parse(word, defaults.cpus)? {
             continue;
         }
@@ -150,7 +150,7 @@ fn parse_data<'a>(
     if data.sync == SyncMode::Each && !in_blocks {
         return Err("`sync=each`: tests on bytes do not sync each byte; use sync=none|close|end".into());
     }
-    check_mapping(&mut data, says_direct)?;
+    check_mapping(&mut data, is_direct_explicit)?;
     check_ring(&data)?;
     check_reread(&data)?;
     check_discard(&data)?;
@@ -158,13 +158,13 @@ fn parse_data<'a>(
     check_zones(&mut data, in_flight)?;
     check_skew(&data)?;
     check_interleaved(&data)?;
-    settle_files(&mut data, concurrency.iodepth == 1 && concurrency.threads == 1)?;
+    normalise_files(&mut data, concurrency.iodepth == 1 && concurrency.threads == 1)?;
     if in_flight > u64::from(IN_FLIGHT_MAX) {
         return Err(format!(
             "{in_flight} operations in flight are more than {IN_FLIGHT_MAX}; use less depth or fewer threads"
         ));
     }
-    Ok(concurrency.with(Work::Data(data)).with_usual_files())
+    Ok(concurrency.with(Work::Data(data)).with_default_files())
 }
 
 /// Refuses words that do not go with `fresh`: such a test writes each of its files once, from the beginning to the end.
@@ -256,9 +256,7 @@ fn check_interleaved(data: &DataWork) -> Result<(), String> {
     let others = [("range", data.range.is_some()), ("zones", data.zones.is_some())];
     match others.iter().find(|(_, is_there)| *is_there) {
         _ if !data.interleaved => Ok(()),
-        Some((word, _)) => {
-            Err(format!("a thread's interleaved blocks have no {word}; drop {word} or interleaved"))
-        }
+        Some((word, _)) => Err(format!("interleaved does not support {word}; drop {word} or interleaved")),
         None if !data.shared && data.files != Some(1) => {
             Err("interleaved is an order of blocks in one file; add shared".into())
         }
@@ -292,7 +290,7 @@ fn check_reread(data: &DataWork) -> Result<(), String> {
 }
 
 /// Turns one file for several threads into `shared`. Refuses `shared` with more than one file.
-fn settle_files(data: &mut DataWork, is_alone: bool) -> Result<(), String> {
+fn normalise_files(data: &mut DataWork, is_alone: bool) -> Result<(), String> {
     match data.files {
         Some(files) if data.shared && files > 1 => {
             return Err(format!("shared is one file for all threads; drop shared or files={files}"));
@@ -308,11 +306,11 @@ fn settle_files(data: &mut DataWork, is_alone: bool) -> Result<(), String> {
 
 /// Makes a test through a mapping a buffered one: it goes through the page cache by its nature. Refuses words that do not
 /// go with it.
-fn check_mapping(data: &mut DataWork, says_direct: bool) -> Result<(), String> {
+fn check_mapping(data: &mut DataWork, is_direct_explicit: bool) -> Result<(), String> {
     if data.engine != Some(RequestedEngine::Mmap) {
         return Ok(());
     }
-    if says_direct {
+    if is_direct_explicit {
         return Err("engine=mmap uses the page cache; drop direct or engine=mmap".into());
     }
     if data.fresh {
@@ -391,7 +389,7 @@ fn parse_files<'a>(
         ));
     }
     if verb == FileVerb::Mix {
-        settle_mix(&mut files, u64::from(concurrency.threads))?;
+        apply_mix_defaults(&mut files, u64::from(concurrency.threads))?;
     }
     if verb == FileVerb::Replay {
         files.files = files.own_files(concurrency.threads).unwrap_or_default();
@@ -418,7 +416,7 @@ fn parse_files<'a>(
 }
 
 /// Sets the values that a mix defines. For a mix without contents, a thread has at least one file.
-fn settle_mix(files: &mut FilesWork, threads: u64) -> Result<(), String> {
+fn apply_mix_defaults(files: &mut FilesWork, threads: u64) -> Result<(), String> {
     let name = files.mix.clone();
     let (own, least) = match name.get() {
         Some(mix) => {
@@ -453,7 +451,7 @@ fn check_order(files: &FilesWork) -> Result<(), String> {
         ));
     }
     if files.missing {
-        return Err("missing names are not in a directory; use order=seq|rnd, or drop missing".into());
+        return Err("a directory does not list missing names; use order=seq|rnd, or drop missing".into());
     }
     if files.shared {
         return Err("in a shared directory, each thread would list all threads' files; drop shared, or use order=seq|rnd"
@@ -479,7 +477,7 @@ fn check_kind(files: &FilesWork) -> Result<(), String> {
     }
     if *verb == FileVerb::Create && files.order == Order::Random {
         return Err(format!(
-            "all of kind={kind} link to the first, which must exist; use order=seq, or drop order"
+            "all files of kind={kind} link to the first one, which must exist; use order=seq, or drop order"
         ));
     }
     Ok(())
@@ -534,13 +532,13 @@ fn set_key<W>(work: &mut W, keys: &[Key<W>], word: &str, verb: &str) -> Result<b
     let Some(key) = named().find(|key| key.accepts(work)) else {
         let Some(key) = named().next() else { return Ok(false) };
         let taken = || keys.iter().filter(|key| key.accepts(work)).map(|key| key.name).collect::<Vec<_>>();
-        let instead = match key.instead {
+        let remedy = match key.remedy {
             "" if verb.parse().is_ok_and(DataVerb::is_bytes) => {
                 format!(", which works byte by byte; use tN {}", taken().join(" "))
             }
-            instead => instead.to_owned(),
+            remedy => remedy.to_owned(),
         };
-        return Err(format!("`{word}` does not apply to {verb}{instead}"));
+        return Err(format!("`{word}` does not apply to {verb}{remedy}"));
     };
     match (key.form, value) {
         ("", Some(_)) => Err(format!("`{word}`: `{name}` takes no value")),

@@ -126,12 +126,12 @@ impl Sweep {
                 point
             }),
             Self::Rate(low, high) => {
-                over(low, high, |rate| workload.arriving(poisson(OpenRate::PerSecond(rate))))
+                over(low, high, |rate| workload.with_arrival(poisson(OpenRate::PerSecond(rate))))
             }
             Self::RateShares => {
                 let shares = RATE_PERCENTS.map(|percent| poisson(OpenRate::Percent(percent)));
                 let arrivals = [Arrival::Closed].into_iter().chain(shares);
-                arrivals.map(|arrival| workload.arriving(arrival)).collect()
+                arrivals.map(|arrival| workload.with_arrival(arrival)).collect()
             }
         };
         // Every point must be a valid test by itself; parsing its spec gives that test.
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn sweeps_that_mean_nothing_say_what_would() {
+    fn meaningless_sweep_error_suggests_a_valid_one() {
         for (sweep, spec, problem) in [
             ("q1..q4", "create", "create has no depth; use a sweep of its threads, for example t1..t16"),
             (

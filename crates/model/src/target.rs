@@ -49,13 +49,13 @@ pub struct Target {
     pub user_attributes: Option<bool>,
     /// Identity of the device where the user has named it to be written; absent for every other target.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub erased: Option<Erased>,
+    pub erased: Option<ErasedDevice>,
 }
 
 /// Block device that tests write to, so that everything on it is lost.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Erased {
+pub struct ErasedDevice {
     /// Serial number of the disk; null where it has none.
     pub serial: Option<String>,
     /// World wide name of the disk; null where it has none.
@@ -72,7 +72,7 @@ pub struct Erased {
     pub read_bytes: u64,
 }
 
-impl Erased {
+impl ErasedDevice {
     /// Returns true for the same device with the same signatures. Each check reads other blocks of it.
     pub fn is_same(&self, other: &Self) -> bool {
         let key = |erased: &Self| Self { contents: ErasedContents::Unknown, read_bytes: 0, ..erased.clone() };
@@ -298,7 +298,7 @@ impl Device {
 
 impl Target {
     /// Returns true if nothing is written there or beside it.
-    pub fn is_only_read(&self) -> bool {
+    pub fn is_used_read_only(&self) -> bool {
         self.kind.is_existing() && self.erased.is_none()
     }
 
@@ -317,11 +317,11 @@ impl Target {
     }
 
     /// Beginning of the note on all that a container hides.
-    pub const INSIDE: &str = "inside a container: ";
+    pub const CONTAINER_NOTE_PREFIX: &str = "inside a container: ";
 
     /// Returns the note on all that a container hides; `None` outside of one.
-    pub fn hidden_inside(&self) -> Option<&str> {
-        self.notes.iter().map(String::as_str).find(|note| note.starts_with(Self::INSIDE))
+    pub fn container_note(&self) -> Option<&str> {
+        self.notes.iter().map(String::as_str).find(|note| note.starts_with(Self::CONTAINER_NOTE_PREFIX))
     }
 
     /// Options that leave out the flushes which make synced data durable.
@@ -346,8 +346,8 @@ impl Target {
     }
 
     /// Returns true if its file system frees blocks some time after they were overwritten or removed.
-    pub fn frees_later(&self) -> bool {
-        self.copies_on_write() || self.reserves_ahead()
+    pub fn frees_in_background(&self) -> bool {
+        self.copies_on_write() || self.preallocates()
     }
 
     /// Returns the most bytes of a file on its file system, where that is less than a data set may have. FAT keeps the size
@@ -359,7 +359,7 @@ impl Target {
 
     /// Returns true if its file system may reserve blocks past the end of a file that grows, as many as the file has. XFS does:
     /// mount option `allocsize` in the kernel's Documentation/admin-guide/xfs.rst. XFS may be under an overlay.
-    pub fn reserves_ahead(&self) -> bool {
+    pub fn preallocates(&self) -> bool {
         self.kind == TargetKind::Directory && ["xfs", "overlay"].contains(&self.file_system.as_str())
     }
 
@@ -373,7 +373,7 @@ impl Target {
 
     /// Returns true if freed inodes are not reused for a while. Without a journal, ext4 waits 1 to 5 minutes and
     /// searches past them (`recently_deleted` in the kernel's fs/ext4/ialloc.c).
-    pub fn holds_back_inodes(&self) -> bool {
+    pub fn delays_inode_reuse(&self) -> bool {
         self.file_system == "ext4" && self.geometry.journal.as_deref() == Some("none")
     }
 

@@ -360,7 +360,7 @@ impl SyncMode {
     }
 
     /// Returns true if a step at the end of the test counts within its time.
-    pub fn has_end(self) -> bool {
+    pub fn has_final_sync(self) -> bool {
         matches!(self, Self::Close | Self::End)
     }
 }
@@ -537,7 +537,7 @@ impl Workload {
 
     /// Returns the same test with another rule for when its operations start.
     #[must_use]
-    pub fn arriving(&self, arrival: Arrival) -> Self {
+    pub fn with_arrival(&self, arrival: Arrival) -> Self {
         let mut other = self.clone();
         match &mut other.work {
             Work::Data(data) => data.arrival = arrival,
@@ -581,7 +581,7 @@ impl Workload {
     /// Returns the same test, with a number of files only where it is not the default. Depth may become threads, and
     /// one file for each of them is then a different number.
     #[must_use]
-    pub fn with_usual_files(mut self) -> Self {
+    pub fn with_default_files(mut self) -> Self {
         let usual = (self.iodepth == 1).then_some(self.threads);
         if let Work::Data(data) = &mut self.work {
             data.files = data.files.filter(|files| Some(*files) != usual);

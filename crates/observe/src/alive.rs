@@ -5,18 +5,18 @@ use crate::root::Root;
 /// Returns true if at least one thread of a process has not exited. A zombie keeps its PID and counts as exited.
 ///
 /// The first thread, whose state is that of the process, may exit before the others.
-pub fn process_lives(root: &Root, process: i32) -> bool {
+pub fn is_process_alive(root: &Root, process: i32) -> bool {
     let tasks = format!("proc/{process}/task");
-    thread_has_life(root, process)
-        || root.list(&tasks).iter().any(|task| has_life(root, &format!("{tasks}/{task}/stat")))
+    is_thread_alive(root, process)
+        || root.list(&tasks).iter().any(|task| is_stat_alive(root, &format!("{tasks}/{task}/stat")))
 }
 
 /// Returns true if a thread of any process has not exited. An exited thread holds no files and no mounts.
-pub(crate) fn thread_has_life(root: &Root, thread: i32) -> bool {
-    has_life(root, &format!("proc/{thread}/stat"))
+pub(crate) fn is_thread_alive(root: &Root, thread: i32) -> bool {
+    is_stat_alive(root, &format!("proc/{thread}/stat"))
 }
 
-fn has_life(root: &Root, stat: &str) -> bool {
+fn is_stat_alive(root: &Root, stat: &str) -> bool {
     let state = |text: String| text.rsplit_once(") ")?.1.chars().next();
     // Its name may have brackets, so the last one ends it.
     root.read(stat).is_some_and(|text| !matches!(state(text), Some('Z' | 'X' | 'x')))
@@ -55,8 +55,8 @@ mod tests {
         ] {
             let home = tempfile::tempdir().unwrap();
             let root = machine(home.path(), states);
-            assert_eq!(process_lives(&root, 7), lives, "{states:?}");
-            assert_eq!(thread_has_life(&root, 7), matches!(states.first(), Some('S' | 'T')), "{states:?}");
+            assert_eq!(is_process_alive(&root, 7), lives, "{states:?}");
+            assert_eq!(is_thread_alive(&root, 7), matches!(states.first(), Some('S' | 'T')), "{states:?}");
         }
     }
 
@@ -68,9 +68,9 @@ mod tests {
         let id = rustix::process::WaitId::Pid(rustix::process::Pid::from_child(&child));
         rustix::process::waitid(id, options).unwrap();
         assert!(Path::new(&format!("/proc/{number}")).exists(), "it keeps its number");
-        assert!(!process_lives(&Root::system(), number));
+        assert!(!is_process_alive(&Root::system(), number));
         child.wait().unwrap();
-        assert!(!process_lives(&Root::system(), number));
-        assert!(process_lives(&Root::system(), std::process::id() as i32));
+        assert!(!is_process_alive(&Root::system(), number));
+        assert!(is_process_alive(&Root::system(), std::process::id() as i32));
     }
 }

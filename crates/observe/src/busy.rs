@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn no_time_is_no_work() {
+    fn zero_duration_has_no_work() {
         assert_eq!(busy(Duration::ZERO), Busy { window_ns: 25_000_000, ..Busy::default() });
     }
 }

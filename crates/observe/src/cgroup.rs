@@ -57,7 +57,7 @@ pub(crate) fn levels(root: &Root, mounts: &[Mount], controllers: &[&str]) -> Vec
     for membership in memberships(&root.read("proc/self/cgroup").unwrap_or_default()) {
         let Some(mount) = hierarchy(mounts, &membership, controllers) else { continue };
         let is_version_2 = membership.controllers.is_empty();
-        let directories = upwards(mount, &membership.path).into_iter();
+        let directories = ancestors(mount, &membership.path).into_iter();
         levels.extend(directories.map(|directory| Level { directory, is_version_2, is_member: false }));
         if let Some(level) = levels.last_mut() {
             level.is_member = true;
@@ -131,7 +131,7 @@ fn hierarchy<'a>(mounts: &'a [Mount], membership: &Membership, controllers: &[&s
 
 /// Returns the directories of a cgroup and of all cgroups above it. A container sees its own cgroup as the
 /// top of the mount.
-fn upwards(mount: &Mount, path: &str) -> Vec<String> {
+fn ancestors(mount: &Mount, path: &str) -> Vec<String> {
     let root = mount.root.trim_end_matches('/');
     // A path that climbs leads out of the namespace; then only the top of the mount is visible.
     let below = path.strip_prefix(root).filter(|rest| rest.is_empty() || rest.starts_with('/')).unwrap_or("");
@@ -166,7 +166,7 @@ fn version_1_limits(root: &Root, directory: &str) -> Limits {
 
 #[cfg(test)]
 mod tests {
-    use super::upwards;
+    use super::ancestors;
     use crate::parse::mountinfo::Mount;
 
     fn mount(root: &str) -> Mount {
@@ -174,18 +174,18 @@ mod tests {
     }
 
     #[test]
-    fn all_the_way_up() {
+    fn cgroup_path_includes_every_ancestor() {
         assert_eq!(
-            upwards(&mount("/"), "/a/b"),
+            ancestors(&mount("/"), "/a/b"),
             ["/sys/fs/cgroup", "/sys/fs/cgroup/a", "/sys/fs/cgroup/a/b"]
         );
-        assert_eq!(upwards(&mount("/"), "/"), ["/sys/fs/cgroup"]);
+        assert_eq!(ancestors(&mount("/"), "/"), ["/sys/fs/cgroup"]);
     }
 
     #[test]
     fn container_cgroup_is_treated_as_root() {
-        assert_eq!(upwards(&mount("/docker/ab"), "/docker/ab"), ["/sys/fs/cgroup"]);
-        assert_eq!(upwards(&mount("/docker/ab"), "/docker/ab/c"), ["/sys/fs/cgroup", "/sys/fs/cgroup/c"]);
-        assert_eq!(upwards(&mount("/"), "/../../x"), ["/sys/fs/cgroup"]);
+        assert_eq!(ancestors(&mount("/docker/ab"), "/docker/ab"), ["/sys/fs/cgroup"]);
+        assert_eq!(ancestors(&mount("/docker/ab"), "/docker/ab/c"), ["/sys/fs/cgroup", "/sys/fs/cgroup/c"]);
+        assert_eq!(ancestors(&mount("/"), "/../../x"), ["/sys/fs/cgroup"]);
     }
 }

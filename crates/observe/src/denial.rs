@@ -7,7 +7,7 @@ use rustix::fs::Stat;
 use crate::root::Root;
 
 /// Bits of a mode by which files may be made in a directory: write and search.
-const MAKES_FILES: u32 = 0o3;
+const WRITE_AND_SEARCH: u32 = 0o3;
 
 /// Returns the security module that may have denied a new file in a directory, and the place of its log. Returns `None`
 /// if the mode denies it, or no module is enforcing.
@@ -30,7 +30,7 @@ fn allows(directory: &Stat, user: u32, group: u32) -> bool {
     } else {
         0
     };
-    user == 0 || directory.st_mode >> shift & MAKES_FILES == MAKES_FILES
+    user == 0 || directory.st_mode >> shift & WRITE_AND_SEARCH == WRITE_AND_SEARCH
 }
 
 fn enforcing_module(root: &Root, label: &str) -> Option<String> {

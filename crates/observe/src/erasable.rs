@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::block_device::{Backing, BlockDevice, FileId, backing};
 use crate::device::{SysfsDevice, numbers};
 use crate::hiding::hidden;
-use crate::holding::{PARTS_MAX, above, all_mounts, backed, parts, serial, wwn};
+use crate::holding::{PARTS_MAX, above, all_mounts, backing_pairs, parts, serial, wwn};
 use crate::loop_file::{LoopFile, kernel_uses, loop_path};
 use crate::openers::{SearchTarget, openers};
 use crate::root::Root;
@@ -36,9 +36,9 @@ pub struct Obstacles {
     /// Processes that may use it, as their files cannot be read.
     pub unreadable: Vec<String>,
     /// Reasons why the file of a loop device, or a file that the kernel uses, cannot be found.
-    pub unreached: Vec<String>,
+    pub unresolved: Vec<String>,
     /// Other disks with the same serial number but different WWNs, such as namespaces of an NVMe controller.
-    pub namesakes: Vec<String>,
+    pub same_serial: Vec<String>,
 }
 
 /// Finds all reasons not to erase the device of this name. Without its descriptor, files of loop devices are not
@@ -77,7 +77,7 @@ pub fn obstacles(root: &Root, name: &str, device: Option<BorrowedFd<'_>>, progre
         let uses = whole.iter().filter(|part| part.name == disk).flat_map(|part| &part.uses);
         found.uses.extend(uses.map(|use_| format!("its disk {disk} {use_}")));
         if let Some(disk) = SysfsDevice::by_name(root, disk) {
-            let on_disk = above(root, &backed(root), &disk);
+            let on_disk = above(root, &backing_pairs(root), &disk);
             found
                 .uses
                 .extend(on_disk.into_iter().map(|above| format!("{above} is on its disk {}", disk.name)));
@@ -94,7 +94,7 @@ pub fn obstacles(root: &Root, name: &str, device: Option<BorrowedFd<'_>>, progre
         let paths: Vec<_> = exported.into_iter().map(|(_, path)| path).collect();
         let kernel = kernel_uses(root, &mounts.visible, &paths, id);
         found.uses.extend(kernel.uses);
-        found.unreached.extend(kernel.unknown);
+        found.unresolved.extend(kernel.unknown);
     }
     let file_bytes = own.and_then(|(_, file)| Some(file?.size_bytes));
     let wanted = SearchTarget::new(root, &family, id, file_bytes);
@@ -106,8 +106,8 @@ pub fn obstacles(root: &Root, name: &str, device: Option<BorrowedFd<'_>>, progre
             .last()
             .map(|process| format!("processes such as {process} exit before their open files can be read")),
     );
-    found.unreadable.extend(unreadable_clause("open files", &opened.unread_files));
-    found.unreadable.extend(unreadable_clause("rings of io_uring", &opened.unread_rings));
+    found.unreadable.extend(unreadable_clause("open files", &opened.unreadable_files));
+    found.unreadable.extend(unreadable_clause("rings of io_uring", &opened.unreadable_rings));
     found
 }
 
@@ -157,7 +157,7 @@ fn other_paths(root: &Root, place: &SysfsDevice, found: &mut Obstacles) {
             (Some(own), Some(theirs)) if own == theirs => {
                 found.uses.push(format!("{name} is another path to the same disk"));
             }
-            (Some(_), Some(_)) if is_namesake => found.namesakes.push(name),
+            (Some(_), Some(_)) if is_namesake => found.same_serial.push(name),
             _ if is_namesake => {
                 found.uses.push(format!(
                     "{name} has the same serial number, and there is no WWN to distinguish them"
@@ -215,7 +215,7 @@ fn loops(
     // The path may lead to another device by now.
     let own = disk.starts_with("loop").then(|| backing(device)).flatten();
     if disk.starts_with("loop") && own.is_none() {
-        found.hidden.push(format!("the file of {disk} is unknown"));
+        found.hidden.push(format!("the backing file of {disk} is unknown"));
     }
     let is_on_file = |backing: &Backing| backing.numbers == (0, 0);
     let file = own.filter(is_on_file).and_then(|own| LoopFile::find(root, disk, own));
@@ -226,13 +226,15 @@ fn loops(
         }
         (_, None) => {
             let path = loop_path(root, disk).unwrap_or_default();
-            found.unreached.push(format!(
-                "its file {} has no path: the file is deleted, or its mount is gone or hidden",
+            found.unresolved.push(format!(
+                "its backing file {} has no path: the file is deleted, or its mount is gone or hidden",
                 path.display()
             ));
         }
         (_, Some(file)) if !file.is_unique => {
-            found.uses.push("its file is on an overlay or a server, and may have another path".into());
+            found
+                .uses
+                .push("its backing file is on an overlay or a server, and may have another path".into());
         }
         _ => {}
     }
@@ -241,7 +243,7 @@ fn loops(
         let Some(other) = query(&name) else {
             // It may have been detached since.
             if root.exists(&format!("sys/class/block/{name}/loop/backing_file")) {
-                found.hidden.push(format!("the file of {name} is unknown"));
+                found.hidden.push(format!("the backing file of {name} is unknown"));
             }
             continue;
         };
@@ -254,7 +256,7 @@ fn loops(
         }
         let Some(own) = own else { continue };
         if own.file == other.file {
-            found.uses.push(format!("{name} has the same file below it"));
+            found.uses.push(format!("{name} has the same backing file"));
             continue;
         }
         // On a file system with a block device, another inode is another file.
@@ -267,7 +269,7 @@ fn loops(
             continue;
         }
         if query(&name) == Some(other) {
-            found.uses.push(format!("{name} may have the same file below it, by another path"));
+            found.uses.push(format!("{name} may have the same backing file, by another path"));
         } else {
             // Its sizes may be of no file, or of the next one.
             others.push(name);
@@ -363,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn free_disk_has_none_and_missing_disk_is_hidden() {
+    fn free_disk_is_erasable_and_missing_disk_is_hidden() {
         let home = machine();
         for name in ["sda", "sda1", "sdb2"] {
             assert_eq!(obstacle_texts(&home, name), (vec![], vec![]), "{name}");
@@ -410,8 +412,8 @@ mod tests {
         set(&home, "sys/devices/pci0/block/sdb/size", "4096\n");
         set(&home, "sys/devices/pci0/block/sda/device/wwid", "naa.1\n");
         set(&home, "sys/devices/pci0/block/sdb/device/wwid", "naa.2\n");
-        let namesakes = Obstacles { namesakes: vec!["sdb".into()], ..Obstacles::default() };
-        assert_eq!(found(&home, "sda"), namesakes);
+        let same_serial = Obstacles { same_serial: vec!["sdb".into()], ..Obstacles::default() };
+        assert_eq!(found(&home, "sda"), same_serial);
         set(&home, "sys/devices/pci0/block/sdb/device/wwid", "naa.1\n");
         assert_eq!(obstacle_texts(&home, "sda").0, ["sdb is another path to the same disk"]);
     }
@@ -428,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn places_to_hide_in_are_named() {
+    fn covered_or_hidden_kernel_files_are_reported() {
         let home = machine();
         let with = |line: &str| {
             set(&home, "proc/self/mountinfo", &format!("{MOUNTS}{line}\n"));
@@ -459,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_other_sizes_are_two() {
+    fn files_that_never_had_equal_size_are_distinct() {
         let may_be_equal = |one: &[u64], other: &[u64]| may_be_equal(&[one.to_vec(), other.to_vec()]);
         assert!(may_be_equal(&[4096], &[4096, 8192]));
         assert!(may_be_equal(&[4096, 8292], &[8192]));

@@ -49,7 +49,9 @@ fn notes(mount: &Mount, options: &[String]) -> Vec<String> {
     let mut notes = Vec::new();
     let has = |option: &str| options.iter().chain(&mount.options).any(|other| other == option);
     if let Some(option) = Target::NO_FLUSH.iter().find(|option| has(option)) {
-        notes.push(format!("mounted with {option}: syncs do not flush the medium, so no rate is durable"));
+        notes.push(format!(
+            "mounted with {option}: syncs do not flush the medium, so synced data is not durable"
+        ));
     }
     if has("data=journal") {
         notes.push(

@@ -38,7 +38,7 @@ pub fn health(root: &Root, machine: &Machine, target: &Target, watched: Duration
         used_bytes: root.is_system().then(|| used_bytes(target)).flatten(),
         in_memory: in_memory(root, &mounts, &target.device_stack),
         no_flush: no_flush(root, target),
-        sync_killer: maps::file_named(&maps, "libeatmydata").map(str::to_owned),
+        sync_interceptor: maps::file_named(&maps, "libeatmydata").map(str::to_owned),
         arrays: arrays(root, target),
         maintenance: maintenance(root, &mounts, target),
         temperatures: temperatures(root, &target.device_stack),

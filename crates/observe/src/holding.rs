@@ -4,7 +4,7 @@ use model::Target;
 use model::holding::{Contents, DeviceUsage, Part};
 use model::target::TargetKind;
 
-use crate::alive::process_lives;
+use crate::alive::is_process_alive;
 use crate::device::SysfsDevice;
 use crate::parse::mountinfo::{self, Mount};
 use crate::root::Root;
@@ -56,7 +56,7 @@ pub struct Traffic {
     /// Sectors written or discarded.
     pub written_sectors: u64,
     /// The same of the whole disk.
-    pub whole_written_sectors: u64,
+    pub whole_disk_written_sectors: u64,
     /// Sectors written to the disk of a partition by no partition; `None` for a disk, and while other partitions are written.
     pub disk_written_sectors: Option<u64>,
 }
@@ -84,8 +84,8 @@ pub fn traffic(root: &Root, name: &str) -> Option<Traffic> {
     };
     let tries = if place.is_partition { TRAFFIC_TRIES } else { 0 };
     let disk_written_sectors = (0..tries).find_map(|_| past_partitions());
-    let whole_written_sectors = count(&place.disk)?.1;
-    Some(Traffic { read_sectors, written_sectors, whole_written_sectors, disk_written_sectors })
+    let whole_disk_written_sectors = count(&place.disk)?.1;
+    Some(Traffic { read_sectors, written_sectors, whole_disk_written_sectors, disk_written_sectors })
 }
 
 /// Returns the name of the disk that has a device.
@@ -178,7 +178,7 @@ pub(crate) fn all_mounts(root: &Root) -> AllMounts {
             continue;
         }
         let Some(text) = root.read(&format!("proc/{process}/mountinfo")) else {
-            all.unreadable_pids.extend(process_lives(root, process).then_some(process));
+            all.unreadable_pids.extend(is_process_alive(root, process).then_some(process));
             continue;
         };
         views.extend(view);
@@ -191,7 +191,7 @@ pub(crate) fn all_mounts(root: &Root) -> AllMounts {
 /// Returns a device, its partitions, the devices on top of them, and the uses of each.
 pub(crate) fn parts(root: &Root, mounts: &[VisibleMount], name: &str) -> Vec<Part> {
     let swaps = root.read("proc/swaps").unwrap_or_default();
-    let backed = backed(root);
+    let backing_pairs = backing_pairs(root);
     let mut names = vec![name.to_owned()];
     let mut parts = Vec::new();
     let mut index = 0;
@@ -200,7 +200,7 @@ pub(crate) fn parts(root: &Root, mounts: &[VisibleMount], name: &str) -> Vec<Par
         let Some(place) = SysfsDevice::by_name(root, &name) else { continue };
         let is_partition = |child: &String| root.exists(&format!("{}/{child}/partition", place.directory));
         let partitions = root.list(&place.directory).into_iter().filter(is_partition);
-        for above in partitions.chain(above(root, &backed, &place)) {
+        for above in partitions.chain(above(root, &backing_pairs, &place)) {
             if names.len() < PARTS_MAX && !names.contains(&above) {
                 names.push(above);
             }
@@ -210,7 +210,7 @@ pub(crate) fn parts(root: &Root, mounts: &[VisibleMount], name: &str) -> Vec<Par
             size_bytes: sectors.saturating_mul(SECTOR_BYTES),
             is_partition: place.is_partition,
             uses: uses(root, mounts, &swaps, &place, &name),
-            contents: Contents::Unseen,
+            contents: Contents::NotRead,
             name,
         });
     }
@@ -218,27 +218,29 @@ pub(crate) fn parts(root: &Root, mounts: &[VisibleMount], name: &str) -> Vec<Par
 }
 
 /// Devices, each with the device directly below it, which have no entry in `holders`.
-type Backed = Vec<(String, String)>;
+type BackingPairs = Vec<(String, String)>;
 
 /// Returns loop devices on block devices, and compressed memory that is written back to one.
-pub(crate) fn backed(root: &Root) -> Backed {
+pub(crate) fn backing_pairs(root: &Root) -> BackingPairs {
     let file = |name: &String| match name {
         _ if name.starts_with("loop") => Some("loop/backing_file"),
         _ if name.starts_with("zram") => Some("backing_dev"),
         _ => None,
     };
     let names = root.list("sys/class/block").into_iter();
-    let backed = names.filter_map(|name| {
+    let backing_pairs = names.filter_map(|name| {
         let path = root.line(&format!("sys/class/block/{name}/{}", file(&name)?))?;
         Some((name, source_device(root, &path)?))
     });
-    backed.collect()
+    backing_pairs.collect()
 }
 
 /// Returns the devices that lie directly on a device, without its partitions.
-pub(crate) fn above(root: &Root, backed: &Backed, place: &SysfsDevice) -> Vec<String> {
+pub(crate) fn above(root: &Root, backing_pairs: &BackingPairs, place: &SysfsDevice) -> Vec<String> {
     let mut names = root.list(&format!("{}/holders", place.directory));
-    names.extend(backed.iter().filter(|(_, below)| *below == place.name).map(|(above, _)| above.clone()));
+    names.extend(
+        backing_pairs.iter().filter(|(_, below)| *below == place.name).map(|(above, _)| above.clone()),
+    );
     names
 }
 

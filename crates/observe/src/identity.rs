@@ -199,7 +199,9 @@ fn space_of(statfs: &StatFs) -> Space {
 fn help(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::NotFound => "create it first, or choose another",
-        io::ErrorKind::PermissionDenied => "choose a directory that you may enter, or run as a user who may",
+        io::ErrorKind::PermissionDenied => {
+            "choose a directory that you can access, or run as a user with access"
+        }
         io::ErrorKind::NotADirectory => "choose its parent directory",
         _ => "check the mount, or choose another directory",
     }
@@ -246,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn space_and_alignment_of_a_real_one() {
+    fn real_directory_has_space_and_alignment() {
         let directory = tempfile::tempdir().unwrap();
         let space = space(directory.path()).unwrap();
         assert!(space.total_bytes >= space.free_bytes && space.free_bytes > 0);

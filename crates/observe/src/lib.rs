@@ -59,7 +59,7 @@ mod virtualisation;
 mod waits;
 mod xfs_geometry;
 
-pub use alive::process_lives;
+pub use alive::is_process_alive;
 pub use block_device::BlockDevice;
 pub use conditions::conditions;
 pub use denial::denial;
@@ -73,7 +73,7 @@ pub use identity::{
 };
 pub use idle::{IdleTraffic, idle_traffic};
 pub use loop_file::LoopFile;
-pub use machine::{lockable_bytes, machine, open_files_max, unwritten_bytes};
+pub use machine::{dirty_and_writeback_bytes, lockable_bytes, machine, open_files_max};
 pub use nfsd::NfsServer;
 pub use numa::near_cpus;
 pub use probe::Probe;
@@ -83,7 +83,7 @@ pub use root::Root;
 pub use sensors::cpu_throttled;
 pub use settings::settings;
 pub use snapshot::Snapshot;
-pub use stuck::{call_of, stuck_call, thread_lives, times_scheduled};
+pub use stuck::{call_of, is_own_thread_alive, stuck_call, times_scheduled};
 pub use system_sampler::SystemSampler;
 pub use target::{resolve, target};
 pub use waits::{STEPS_MAX, StepReader, Waits};

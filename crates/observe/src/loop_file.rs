@@ -51,7 +51,7 @@ impl LoopFile {
         let own = OpenFile::at(&below(root, "", &path)?).filter(is_it);
         // The path may be that of another mount namespace.
         let found = own.or_else(|| {
-            let mut places = views(root, &all_mounts(root).visible, &path).into_iter();
+            let mut places = namespace_paths(root, &all_mounts(root).visible, &path).into_iter();
             places.find_map(|place| OpenFile::at(&place).filter(is_it))
         });
         let OpenFile { descriptor, stat, .. } = found?;
@@ -113,7 +113,7 @@ fn below(root: &Root, directory: &str, path: &Path) -> Option<PathBuf> {
 }
 
 /// Returns the places to which a path leads in the mount namespaces of other processes.
-fn views(root: &Root, mounts: &[VisibleMount], path: &Path) -> Vec<PathBuf> {
+fn namespace_paths(root: &Root, mounts: &[VisibleMount], path: &Path) -> Vec<PathBuf> {
     let mut processes: Vec<_> = mounts.iter().filter_map(|seen| seen.process).collect();
     processes.dedup();
     let places = processes.into_iter();
@@ -139,7 +139,7 @@ pub(crate) fn kernel_uses(
     let mut found = KernelUses::default();
     let ids = |path: &str, mounts: &[VisibleMount]| -> Vec<FileId> {
         let path = Path::new(path);
-        let places = below(root, "", path).into_iter().chain(views(root, mounts, path));
+        let places = below(root, "", path).into_iter().chain(namespace_paths(root, mounts, path));
         places.filter_map(|place| OpenFile::at(&place)).map(|file| file.id).collect()
     };
     let swaps = root.read("proc/swaps").unwrap_or_default();
@@ -147,9 +147,9 @@ pub(crate) fn kernel_uses(
         let mut words = line.split_whitespace();
         let (Some(path), Some("file")) = (words.next().map(unescape), words.next()) else { continue };
         match ids(&path, mounts) {
-            ids if ids.contains(&file) => found.uses.push("its file is swap space".into()),
+            ids if ids.contains(&file) => found.uses.push("its backing file is swap space".into()),
             ids if ids.is_empty() => {
-                found.unknown.push(format!("the swap file {path} is not found by its path"))
+                found.unknown.push(format!("the swap file {path} is not visible at its path"))
             }
             _ => {}
         }
@@ -162,10 +162,10 @@ pub(crate) fn kernel_uses(
             && !mount.super_options.iter().any(|option| option.starts_with("fsid="));
         match ids(&mount.source, std::slice::from_ref(seen)) {
             ids if ids.contains(&file) => {
-                found.uses.push(format!("its file is mounted at {}", mount.mount_point));
+                found.uses.push(format!("its backing file is mounted at {}", mount.mount_point));
             }
             ids if ids.is_empty() && is_from_file => found.unknown.push(format!(
-                "the file {} that is mounted at {} is not found by a path",
+                "the file {} that is mounted at {} is not visible at its path",
                 mount.source, mount.mount_point
             )),
             _ => {}
@@ -173,7 +173,7 @@ pub(crate) fn kernel_uses(
     }
     for path in exported {
         if ids(path, mounts).contains(&file) {
-            found.uses.push("its file is exported over NVMe".into());
+            found.uses.push("its backing file is exported over NVMe".into());
         }
     }
     found
@@ -215,7 +215,7 @@ mod tests {
     fn file_that_is_mounted_without_a_loop_is_used() {
         let (home, root, file) = machine();
         let uses = |mounts: &[VisibleMount]| kernel_uses(&root, mounts, &[], file);
-        let used = kernel(&["its file is mounted at /at"], &[]);
+        let used = kernel(&["its backing file is mounted at /at"], &[]);
         assert_eq!(uses(&mounted("erofs", "/image", None)), used);
         assert_eq!(uses(&mounted("erofs", "/other", None)), kernel(&[], &[]));
         assert_eq!(uses(&mounted("tmpfs", "tmpfs", None)), kernel(&[], &[]));
@@ -224,7 +224,7 @@ mod tests {
         fs::create_dir(home.path().join("hidden")).unwrap();
         fs::rename(home.path().join("image"), home.path().join("hidden/image")).unwrap();
         assert_eq!(uses(&mounted("erofs", "/hidden/image", Some(77))), used);
-        let unknown = "the file image that is mounted at /at is not found by a path";
+        let unknown = "the file image that is mounted at /at is not visible at its path";
         assert_eq!(uses(&mounted("erofs", "image", Some(77))), kernel(&[], &[unknown]));
     }
 
@@ -237,12 +237,12 @@ mod tests {
             fs::write(home.path().join("proc/swaps"), text).unwrap();
             kernel_uses(&root, &[], &[], file)
         };
-        assert_eq!(swaps("/image"), kernel(&["its file is swap space"], &[]));
+        assert_eq!(swaps("/image"), kernel(&["its backing file is swap space"], &[]));
         assert_eq!(swaps("/other"), kernel(&[], &[]));
-        assert_eq!(swaps("/a\\040b"), kernel(&[], &["the swap file /a b is not found by its path"]));
+        assert_eq!(swaps("/a\\040b"), kernel(&[], &["the swap file /a b is not visible at its path"]));
         fs::remove_file(home.path().join("proc/swaps")).unwrap();
         let exported = kernel_uses(&root, &[], &["/image".into()], file);
-        assert_eq!(exported, kernel(&["its file is exported over NVMe"], &[]));
+        assert_eq!(exported, kernel(&["its backing file is exported over NVMe"], &[]));
     }
 
     #[test]

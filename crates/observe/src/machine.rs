@@ -14,7 +14,7 @@ use crate::virtualisation::virtualisation;
 const CPUINFO_BYTES: usize = 4096;
 
 /// Returns the bytes of the machine's dirty pages and pages under writeback; 0 if they cannot be read.
-pub fn unwritten_bytes(root: &Root) -> u64 {
+pub fn dirty_and_writeback_bytes(root: &Root) -> u64 {
     let memory = meminfo::parse(root.read("proc/meminfo").unwrap_or_default().as_bytes());
     memory.dirty_bytes + memory.writeback_bytes
 }
@@ -23,7 +23,7 @@ pub fn unwritten_bytes(root: &Root) -> u64 {
 pub fn machine(root: &Root) -> Machine {
     let mounts = mountinfo::parse(&root.read("proc/self/mountinfo").unwrap_or_default());
     let limits = limits(root, &mounts);
-    let cpuinfo = cpuinfo::parse(&beginning(root, "proc/cpuinfo", CPUINFO_BYTES));
+    let cpuinfo = cpuinfo::parse(&read_beginning(root, "proc/cpuinfo", CPUINFO_BYTES));
     let cpus_online = cpus_online(root);
     let memory_total_bytes = memory_total_bytes(root);
     Machine {
@@ -36,7 +36,7 @@ pub fn machine(root: &Root) -> Machine {
         memory_bytes: limits.memory_bytes.unwrap_or(u64::MAX).min(memory_total_bytes),
         memory_total_bytes,
         clock_source: root.line("sys/devices/system/clocksource/clocksource0/current_clocksource"),
-        is_root: root.is_system() && rustix::process::geteuid().is_root() && !is_mapped(root),
+        is_root: root.is_system() && rustix::process::geteuid().is_root() && !is_user_namespace_root(root),
         lockable_bytes: root.is_system().then(lockable_bytes).flatten(),
         open_files_max: root.is_system().then(open_files_max).flatten(),
         file_bytes_max: root.is_system().then(file_bytes_max).flatten(),
@@ -58,7 +58,7 @@ fn memory_total_bytes(root: &Root) -> u64 {
 }
 
 /// Returns true if root of this user namespace is another user outside, without the rights of root.
-fn is_mapped(root: &Root) -> bool {
+fn is_user_namespace_root(root: &Root) -> bool {
     let map = root.read("proc/self/uid_map").unwrap_or_default();
     map.lines().any(|line| {
         let mut numbers = line.split_whitespace();
@@ -83,7 +83,7 @@ fn file_bytes_max() -> Option<u64> {
     rustix::process::getrlimit(rustix::process::Resource::Fsize).current
 }
 
-fn beginning(root: &Root, path: &str, bytes_max: usize) -> String {
+fn read_beginning(root: &Root, path: &str, bytes_max: usize) -> String {
     let mut bytes = vec![0; bytes_max];
     let count = root.open(path).and_then(|mut file| file.read(&mut bytes).ok()).unwrap_or(0);
     String::from_utf8_lossy(&bytes[..count]).into_owned()
@@ -134,11 +134,15 @@ mod tests {
     fn root_of_a_user_namespace_is_another_user() {
         let directory = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(directory.path().join("proc/self")).unwrap();
-        for (map, is_mapped) in
+        for (map, is_user_namespace_root) in
             [("0 0 4294967295", false), ("0 1000 1\n1 100000 65536", true), ("1000 0 1", false)]
         {
             std::fs::write(directory.path().join("proc/self/uid_map"), map).unwrap();
-            assert_eq!(super::is_mapped(&Root::at(directory.path())), is_mapped, "{map}");
+            assert_eq!(
+                super::is_user_namespace_root(&Root::at(directory.path())),
+                is_user_namespace_root,
+                "{map}"
+            );
         }
     }
 

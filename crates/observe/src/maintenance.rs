@@ -41,7 +41,7 @@ pub(crate) fn maintenance(root: &Root, mounts: &[Mount], target: &Target) -> Vec
             // A kernel worker has the name of its queue: "kworker/u8:3+btrfs-scrub" at work. Afterwards, it keeps that
             // name with "-" until its next work, so it may tell of a scrub that is over.
             let is_at_work = || kernel_thread(root, |name| name.ends_with("+btrfs-scrub"));
-            let scrub = (scrubs(root) || is_at_work()).then_some(Maintenance::Scrub);
+            let scrub = (is_scrubbing(root) || is_at_work()).then_some(Maintenance::Scrub);
             let directory =
                 mount::find(mounts, None, &target.path).and_then(|mount| btrfs_directory(root, mount));
             let operation =
@@ -55,16 +55,16 @@ pub(crate) fn maintenance(root: &Root, mounts: &[Mount], target: &Target) -> Vec
 
 /// Returns true if a kernel thread has such a name. A program may have any name, but it also has a command
 /// line.
-fn kernel_thread(root: &Root, is_meant: impl Fn(&str) -> bool) -> bool {
+fn kernel_thread(root: &Root, matches_name: impl Fn(&str) -> bool) -> bool {
     processes(root).any(|process| {
-        root.line(&format!("proc/{process}/comm")).is_some_and(|name| is_meant(&name))
+        root.line(&format!("proc/{process}/comm")).is_some_and(|name| matches_name(&name))
             && root.line(&format!("proc/{process}/cmdline")).is_none()
     })
 }
 
 /// Returns true if the program of btrfs scrubs: it waits in the kernel for as long as that takes. Its words may be
 /// abbreviated.
-fn scrubs(root: &Root) -> bool {
+fn is_scrubbing(root: &Root) -> bool {
     let is = |word: Option<&str>, full: &str| word.is_some_and(|word| full.starts_with(word));
     processes(root).any(|process| {
         let mut found = root.line(&format!("proc/{process}/comm")).filter(|name| name == "btrfs");

@@ -122,7 +122,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_uuid_is_survived(uuid in "(LVM-)?\\PC{0,80}") {
+        fn any_uuid_parses_without_panic(uuid in "(LVM-)?\\PC{0,80}") {
             kind(&uuid);
         }
     }

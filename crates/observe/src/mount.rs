@@ -77,7 +77,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_tree_ends(parents in proptest::collection::vec(0u64..8, 0..8), path in "(/[ab]){0,4}") {
+        fn search_in_any_mount_tree_terminates(parents in proptest::collection::vec(0u64..8, 0..8), path in "(/[ab]){0,4}") {
             let line = |(id, parent)| {
                 let mount_point = ["/", "/a", "/a/b", "/a"][id % 4];
                 format!("{id} {parent} 0:1 / {mount_point} rw - t s rw\n")

@@ -48,7 +48,7 @@ pub fn near_cpus(root: &Root, target: &Target) -> Option<Vec<u32>> {
     let leaves = target.device_stack.iter().filter(|device| device.is_leaf());
     let node = agreed(leaves.map(|device| device.numa_node))??;
     let of_node = cpu_list::cpus(&root.line(&format!("{NODES}/node{node}/cpulist"))?)?;
-    some_of(&usable_cpus(root)?, &of_node)
+    usable_near_cpus(&usable_cpus(root)?, &of_node)
 }
 
 fn has_several_nodes(root: &Root) -> bool {
@@ -65,7 +65,7 @@ fn usable_cpus(root: &Root) -> Option<Vec<u32>> {
 }
 
 /// Returns the CPUs that are both usable and near; absent if that is none or all of the usable ones.
-fn some_of(usable: &[u32], near: &[u32]) -> Option<Vec<u32>> {
+fn usable_near_cpus(usable: &[u32], near: &[u32]) -> Option<Vec<u32>> {
     let both: Vec<_> = usable.iter().copied().filter(|cpu| near.contains(cpu)).collect();
     (!both.is_empty() && both.len() < usable.len()).then_some(both)
 }
@@ -78,15 +78,15 @@ fn agreed<T: PartialEq>(mut values: impl Iterator<Item = T>) -> Option<T> {
 
 #[cfg(test)]
 mod tests {
-    use super::{agreed, some_of, usable_cpus};
+    use super::{agreed, usable_cpus, usable_near_cpus};
     use crate::root::Root;
 
     #[test]
-    fn only_a_choice_is_one() {
-        assert_eq!(some_of(&[0, 1, 8, 9], &[8, 9, 10]), Some(vec![8, 9]));
-        assert_eq!(some_of(&[0, 1], &[8, 9]), None);
-        assert_eq!(some_of(&[8, 9], &[8, 9, 10]), None);
-        assert_eq!(some_of(&[], &[8]), None);
+    fn near_cpus_must_be_a_proper_subset_of_usable() {
+        assert_eq!(usable_near_cpus(&[0, 1, 8, 9], &[8, 9, 10]), Some(vec![8, 9]));
+        assert_eq!(usable_near_cpus(&[0, 1], &[8, 9]), None);
+        assert_eq!(usable_near_cpus(&[8, 9], &[8, 9, 10]), None);
+        assert_eq!(usable_near_cpus(&[], &[8]), None);
     }
 
     #[test]

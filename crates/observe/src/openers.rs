@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Statx, StatxFlags, readlinkat, statx};
 use rustix::io::Errno;
 
-use crate::alive::thread_has_life;
+use crate::alive::is_thread_alive;
 use crate::block_device::FileId;
 use crate::device::{SysfsDevice, numbers};
 use crate::identity::{FUSE_MAGIC, magic_of};
@@ -28,13 +28,13 @@ use crate::root::Root;
 /// in one of them.
 const SAMPLES: u32 = 8;
 /// Samples without a user that end the search after one with a user, who may change its process.
-const FREE_SAMPLES: u32 = 2;
+const UNUSED_SAMPLES_MIN: u32 = 2;
 /// Fewest and most lists of all threads in one sample. After the highest number, new threads begin at
 /// the lowest again, so that one list may miss one.
 const THREAD_SCANS_MIN: u32 = 2;
-const LISTS_MAX: u32 = 256;
+const THREAD_SCANS_MAX: u32 = 256;
 /// Threads that end unread, after which a sample ends.
-const ENDED_MAX: usize = 4000;
+const ENDED_THREADS_MAX: usize = 4000;
 /// Pause between two samples.
 const PAUSE: std::time::Duration = std::time::Duration::from_millis(125);
 /// `KCMP_FILES` of linux/kcmp.h: compares the tables of descriptors of two threads.
@@ -42,7 +42,7 @@ const KCMP_FILES: c_long = 2;
 /// Name of a ring in the links of `/proc/PID/fd`.
 const RING: &[u8] = b"anon_inode:[io_uring]";
 /// Names of registered files that are no device and no file of a file system.
-const NO_PATHS: [&str; 5] = ["<none>", "anon_inode:", "pipe:", "socket:", "/memfd:"];
+const NON_PATH_PREFIXES: [&str; 5] = ["<none>", "anon_inode:", "pipe:", "socket:", "/memfd:"];
 
 /// Processes that use a device or a file, and those of which that is unknown.
 #[derive(Default)]
@@ -50,9 +50,9 @@ pub(crate) struct Openers {
     /// Each user, as a clause.
     pub by: Vec<String>,
     /// Processes whose open files cannot be read.
-    pub unread_files: Vec<i32>,
+    pub unreadable_files: Vec<i32>,
     /// Processes whose rings of io_uring cannot be read.
-    pub unread_rings: Vec<i32>,
+    pub unreadable_rings: Vec<i32>,
     /// Processes that ended before their open files were read, if each list had some.
     pub ended: Vec<i32>,
 }
@@ -68,10 +68,10 @@ pub(crate) struct SearchTarget {
 }
 
 /// A path leads to something that is wanted, to nothing that is, or to something without a type, such as a ring.
-enum Leads {
+enum PathMatch {
     To(String),
-    Elsewhere,
-    NoType,
+    NoMatch,
+    Untyped,
 }
 
 impl SearchTarget {
@@ -84,13 +84,13 @@ impl SearchTarget {
     ///
     /// # Errors
     /// The path cannot be followed.
-    fn leads(&self, path: &Path) -> Result<Leads, Errno> {
+    fn match_path(&self, path: &Path) -> Result<PathMatch, Errno> {
         // Without this flag, a file on a dead server would never answer.
         let wanted = StatxFlags::TYPE | StatxFlags::INO | StatxFlags::SIZE;
         let found = match statx(CWD, path, AtFlags::STATX_DONT_SYNC, wanted) {
             // A user's own FUSE file system refuses other users, and has no devices. Its files may back a loop device.
             Err(Errno::ACCESS) if self.file.is_none() && is_fuse(path) => {
-                return Ok(Leads::Elsewhere);
+                return Ok(PathMatch::NoMatch);
             }
             found => found?,
         };
@@ -98,14 +98,14 @@ impl SearchTarget {
             FileType::BlockDevice => {
                 let numbers = (found.stx_rdev_major, found.stx_rdev_minor);
                 let device = self.devices.iter().find(|(theirs, _)| *theirs == numbers);
-                device.map_or(Leads::Elsewhere, |(_, name)| Leads::To(name.clone()))
+                device.map_or(PathMatch::NoMatch, |(_, name)| PathMatch::To(name.clone()))
             }
-            FileType::RegularFile if self.is_file(&found) => Leads::To("its file".into()),
+            FileType::RegularFile if self.is_file(&found) => PathMatch::To("its backing file".into()),
             FileType::RegularFile if self.may_be_file(&found, path) => {
-                Leads::To("a file that may be its file, by another path,".into())
+                PathMatch::To("a file that may be its backing file, by another path,".into())
             }
-            FileType::Unknown => Leads::NoType,
-            _ => Leads::Elsewhere,
+            FileType::Unknown => PathMatch::Untyped,
+            _ => PathMatch::NoMatch,
         })
     }
 
@@ -140,12 +140,12 @@ pub(crate) fn openers(root: &Root, wanted: &SearchTarget, progress: &AtomicU64) 
             std::thread::sleep(PAUSE);
         }
         let found = open_now(root, wanted, progress);
-        if !(found.by.is_empty() && found.unread_rings.is_empty() && found.ended.is_empty()) {
+        if !(found.by.is_empty() && found.unreadable_rings.is_empty() && found.ended.is_empty()) {
             (used, free) = (Some(found), 0);
             continue;
         }
         free += 1;
-        if used.is_none() || free >= FREE_SAMPLES {
+        if used.is_none() || free >= UNUSED_SAMPLES_MIN {
             return found;
         }
     }
@@ -158,10 +158,10 @@ fn open_now(root: &Root, wanted: &SearchTarget, progress: &AtomicU64) -> Openers
     // Its own number in this /proc, which may be that of another namespace.
     let own = root.real("proc/self");
     let (mut known, mut ended) = (BTreeSet::new(), 0);
-    for list in 0..LISTS_MAX {
+    for list in 0..THREAD_SCANS_MAX {
         found.ended.clear();
         processes.visit_live(|process| {
-            if ended >= ENDED_MAX || own == Some(format!("proc/{process}")) {
+            if ended >= ENDED_THREADS_MAX || own == Some(format!("proc/{process}")) {
                 return;
             }
             let tasks = tasks(root, process);
@@ -169,30 +169,30 @@ fn open_now(root: &Root, wanted: &SearchTarget, progress: &AtomicU64) -> Openers
                 return;
             }
             progress.fetch_add(1, Ordering::Relaxed);
-            match use_by(root, &tasks, wanted) {
+            match process_usage(root, &tasks, wanted) {
                 Ok(None) => {}
-                Ok(Some(how)) => {
+                Ok(Some(usage)) => {
                     let comm = root.line(&format!("proc/{process}/comm")).unwrap_or_default();
-                    let clause = format!("process {process} ({comm}) has {how}");
+                    let clause = format!("process {process} ({comm}) has {usage}");
                     found.by.extend((!found.by.contains(&clause)).then_some(clause));
                 }
-                Err(Unreadable::Files) => found.unread_files.push(process),
-                Err(Unreadable::Rings) => found.unread_rings.push(process),
+                Err(Unreadable::Files) => found.unreadable_files.push(process),
+                Err(Unreadable::Rings) => found.unreadable_rings.push(process),
             }
             // A thread that lives now had its files when they were read.
             if tasks.is_empty()
-                || tasks.iter().any(|task| !known.contains(task) && !thread_has_life(root, *task))
+                || tasks.iter().any(|task| !known.contains(task) && !is_thread_alive(root, *task))
             {
                 found.ended.push(process);
                 ended += 1;
             }
             known.extend(tasks);
         });
-        if ended >= ENDED_MAX || list + 1 >= THREAD_SCANS_MIN && found.ended.is_empty() {
+        if ended >= ENDED_THREADS_MAX || list + 1 >= THREAD_SCANS_MIN && found.ended.is_empty() {
             break;
         }
     }
-    for processes in [&mut found.unread_files, &mut found.unread_rings, &mut found.ended] {
+    for processes in [&mut found.unreadable_files, &mut found.unreadable_rings, &mut found.ended] {
         processes.dedup();
     }
     found
@@ -212,12 +212,12 @@ enum Unreadable {
 }
 
 /// Returns how a process uses what is wanted: "sda open", "sda mapped".
-fn use_by(root: &Root, tasks: &[i32], wanted: &SearchTarget) -> Result<Option<String>, Unreadable> {
+fn process_usage(root: &Root, tasks: &[i32], wanted: &SearchTarget) -> Result<Option<String>, Unreadable> {
     // Each table of descriptors by the first thread that has it.
     let mut owners: Vec<i32> = Vec::new();
     let (mut has_mapped_ring, mut rings, mut unread) = (false, 0, None);
     for &task in tasks {
-        if !thread_has_life(root, task) || owners.iter().any(|owner| have_one_table(*owner, task)) {
+        if !is_thread_alive(root, task) || owners.iter().any(|owner| share_descriptor_table(*owner, task)) {
             continue;
         }
         // Threads share the memory of their process.
@@ -229,9 +229,9 @@ fn use_by(root: &Root, tasks: &[i32], wanted: &SearchTarget) -> Result<Option<St
             }
         }
         owners.push(task);
-        let table = open_by(root, task, wanted)?;
-        if table.how.is_some() {
-            return Ok(table.how);
+        let table = descriptor_usage(root, task, wanted)?;
+        if table.usage.is_some() {
+            return Ok(table.usage);
         }
         rings += table.rings;
         unread = unread.or(table.unread);
@@ -244,7 +244,7 @@ fn use_by(root: &Root, tasks: &[i32], wanted: &SearchTarget) -> Result<Option<St
 }
 
 /// Returns true if two threads share a table of descriptors. A kernel that cannot tell says no.
-fn have_one_table(one: i32, other: i32) -> bool {
+fn share_descriptor_table(one: i32, other: i32) -> bool {
     // SAFETY: kcmp(2) takes five integers and touches no memory of this process.
     let result = unsafe {
         let [one, other] = [one, other].map(c_long::from);
@@ -257,30 +257,30 @@ fn have_one_table(one: i32, other: i32) -> bool {
 #[derive(Default)]
 struct Table {
     /// Use of what is wanted.
-    how: Option<String>,
+    usage: Option<String>,
     /// Rings of io_uring.
     rings: u32,
     unread: Option<Unreadable>,
 }
 
 /// Reads a thread's descriptors, and the files that are registered in its rings.
-fn open_by(root: &Root, task: i32, wanted: &SearchTarget) -> Result<Table, Unreadable> {
+fn descriptor_usage(root: &Root, task: i32, wanted: &SearchTarget) -> Result<Table, Unreadable> {
     let at = format!("proc/{task}/fd");
     let mut table = Table::default();
     let Some(files) = root.numbered(&at) else { return default_if_ended(root, task) };
     files.visit(|number| {
-        if table.how.is_some() {
+        if table.usage.is_some() {
             return;
         }
         let path = root.path(&format!("{at}/{number}"));
-        match wanted.leads(&path) {
-            Ok(Leads::To(_)) if is_path_alone(root, task, number) => {}
-            Ok(Leads::To(name)) => table.how = Some(format!("{name} open")),
-            Ok(Leads::NoType) if is_ring(&path) => {
+        match wanted.match_path(&path) {
+            Ok(PathMatch::To(_)) if is_path_only(root, task, number) => {}
+            Ok(PathMatch::To(name)) => table.usage = Some(format!("{name} open")),
+            Ok(PathMatch::Untyped) if is_ring(&path) => {
                 table.rings += 1;
                 match registered(root, task, number, wanted) {
                     Ok(None) => {}
-                    Ok(Some(name)) => table.how = Some(format!("{name} registered in an io_uring")),
+                    Ok(Some(name)) => table.usage = Some(format!("{name} registered in an io_uring")),
                     Err(unread) => table.unread = Some(unread),
                 }
             }
@@ -293,7 +293,7 @@ fn open_by(root: &Root, task: i32, wanted: &SearchTarget) -> Result<Table, Unrea
 }
 
 /// Returns true for a descriptor of `O_PATH`, through which nothing is read or written.
-fn is_path_alone(root: &Root, task: i32, number: i32) -> bool {
+fn is_path_only(root: &Root, task: i32, number: i32) -> bool {
     let text = root.read(&format!("proc/{task}/fdinfo/{number}")).unwrap_or_default();
     let flags = text.lines().find_map(|line| line.strip_prefix("flags:")).unwrap_or_default();
     u32::from_str_radix(flags.trim(), 8).is_ok_and(|flags| flags & OFlags::PATH.bits() != 0)
@@ -313,18 +313,18 @@ fn registered(
     let text = root.read(&format!("proc/{task}/fdinfo/{number}")).ok_or(Unreadable::Files)?;
     let mut unread = None;
     for path in registered_paths(&text).ok_or(Unreadable::Rings)? {
-        if NO_PATHS.iter().any(|name| path.starts_with(name)) {
+        if NON_PATH_PREFIXES.iter().any(|name| path.starts_with(name)) {
             continue;
         }
         // A file of another mount namespace has a path in that alone. Older kernels list the last name of a path.
         let theirs = root.path(&format!("proc/{task}/root")).join(path.trim_start_matches('/'));
         let places = [root.path(&path), theirs].into_iter().filter(|_| path.starts_with('/'));
-        let found: Vec<_> = places.filter_map(|place| wanted.leads(&place).ok()).collect();
+        let found: Vec<_> = places.filter_map(|place| wanted.match_path(&place).ok()).collect();
         if found.is_empty() {
             unread = Some(Unreadable::Rings);
         }
-        for leads in found {
-            if let Leads::To(name) = leads {
+        for match_path in found {
+            if let PathMatch::To(name) = match_path {
                 return Ok(Some(name));
             }
         }
@@ -365,9 +365,9 @@ fn mapped(root: &Root, task: i32, wanted: &SearchTarget) -> Result<Mapped, Unrea
     let mut found = Mapped::Nothing;
     for range in root.list(&at) {
         let path = root.path(&format!("{at}/{range}"));
-        match wanted.leads(&path) {
-            Ok(Leads::To(name)) => return Ok(Mapped::SearchTarget(name)),
-            Ok(Leads::NoType) if is_ring(&path) => found = Mapped::Ring,
+        match wanted.match_path(&path) {
+            Ok(PathMatch::To(name)) => return Ok(Mapped::SearchTarget(name)),
+            Ok(PathMatch::Untyped) if is_ring(&path) => found = Mapped::Ring,
             Err(Errno::PERM | Errno::ACCESS) => return Err(Unreadable::Files),
             // It was unmapped since, or is something else.
             Ok(_) | Err(_) => {}
@@ -378,7 +378,7 @@ fn mapped(root: &Root, task: i32, wanted: &SearchTarget) -> Result<Mapped, Unrea
 
 /// Returns nothing for a thread that has ended since it was listed.
 fn default_if_ended<T: Default>(root: &Root, task: i32) -> Result<T, Unreadable> {
-    if thread_has_life(root, task) { Err(Unreadable::Files) } else { Ok(T::default()) }
+    if is_thread_alive(root, task) { Err(Unreadable::Files) } else { Ok(T::default()) }
 }
 
 #[cfg(test)]
@@ -398,9 +398,10 @@ mod tests {
     #[test]
     fn threads_of_one_process_share_their_descriptors() {
         let own = rustix::thread::gettid().as_raw_nonzero().get();
-        let other =
-            std::thread::spawn(move || have_one_table(own, rustix::thread::gettid().as_raw_nonzero().get()));
+        let other = std::thread::spawn(move || {
+            share_descriptor_table(own, rustix::thread::gettid().as_raw_nonzero().get())
+        });
         assert!(other.join().unwrap());
-        assert!(!have_one_table(own, 1));
+        assert!(!share_descriptor_table(own, 1));
     }
 }

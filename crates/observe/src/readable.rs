@@ -86,7 +86,7 @@ fn open_for_reading(word: &Path, name: &str) -> Result<(File, PathBuf), UserErro
                 "containers have no access to devices: run it outside of one"
             }
             io::ErrorKind::PermissionDenied => {
-                "run it as a user with read access, such as root or a member of the group `disk`; -u and -g apply here"
+                "run it as a user with read access, such as root or a member of the group `disk`; with -u or -g, that user needs it"
             }
             io::ErrorKind::NotFound => "lsblk lists block devices",
             _ => "choose a block device or a file",

@@ -110,7 +110,7 @@ mod tests {
     use std::io::Write;
 
     #[test]
-    fn both_ways_see_what_was_written() {
+    fn mincore_and_cachestat_count_written_pages() {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(&vec![7; 1 << 20]).unwrap();
         let counted = mincore(file.as_fd(), &(0..1 << 20)).unwrap();

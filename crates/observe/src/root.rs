@@ -140,16 +140,16 @@ pub(crate) struct NumberedEntries(OwnedFd);
 impl NumberedEntries {
     /// Calls `visit` with each number that is there now.
     pub(crate) fn visit(&self, visit: impl FnMut(i32)) {
-        self.visit_by(&mut [MaybeUninit::uninit(); NUMBERED_BUFFER_BYTES], visit);
+        self.visit_with_buffer(&mut [MaybeUninit::uninit(); NUMBERED_BUFFER_BYTES], visit);
     }
 
     /// The same, but few numbers are listed before the first of them is visited. The kernel lists numbers in ascending order, so
     /// that a number which comes up during a visit is mostly listed, too.
     pub(crate) fn visit_live(&self, visit: impl FnMut(i32)) {
-        self.visit_by(&mut [MaybeUninit::uninit(); LIVE_BUFFER_BYTES], visit);
+        self.visit_with_buffer(&mut [MaybeUninit::uninit(); LIVE_BUFFER_BYTES], visit);
     }
 
-    fn visit_by(&self, buffer: &mut [MaybeUninit<u8>], mut visit: impl FnMut(i32)) {
+    fn visit_with_buffer(&self, buffer: &mut [MaybeUninit<u8>], mut visit: impl FnMut(i32)) {
         if rustix::fs::seek(&self.0, SeekFrom::Start(0)).is_err() {
             return;
         }

@@ -101,7 +101,7 @@ fn first_layer(
     }
     let mut notes = Vec::new();
     if kind == "fuseblk" {
-        notes.push("the file system is a user-space program, which handles each operation".to_owned());
+        notes.push("a user-space program serves the file system and handles each operation".to_owned());
     }
     FirstLayer { backing: Backing::Devices, devices, notes }
 }

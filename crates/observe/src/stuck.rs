@@ -10,7 +10,7 @@ use crate::parse::task_syscall;
 /// Longest name that is read from memory, including the byte that ends it.
 const NAME_BYTES_MAX: usize = 256;
 /// `AT_FDCWD`, as the kernel shows it.
-const HERE: i32 = -100;
+const AT_FDCWD: i32 = -100;
 
 /// Position of the argument that leads to a call's file.
 enum Argument {
@@ -33,7 +33,7 @@ pub fn stuck_call(thread: i32) -> Option<String> {
 }
 
 /// Returns true if a thread of this process still exists.
-pub fn thread_lives(thread: i32) -> bool {
+pub fn is_own_thread_alive(thread: i32) -> bool {
     task(thread, "").exists()
 }
 
@@ -58,7 +58,8 @@ fn path(call: &str, arguments: &[u64]) -> Option<PathBuf> {
     let descriptor = |at: usize| {
         // The kernel shows all 64 bits of an int.
         let number = *arguments.get(at)? as i32;
-        let link = if number == HERE { "/proc/self/cwd".into() } else { format!("/proc/self/fd/{number}") };
+        let link =
+            if number == AT_FDCWD { "/proc/self/cwd".into() } else { format!("/proc/self/fd/{number}") };
         fs::read_link(link).ok()
     };
     match argument(call)? {
@@ -101,7 +102,7 @@ mod tests {
         let number = std::os::fd::AsRawFd::as_raw_fd(&directory) as u64;
         let gone = c"data-0001";
         assert_eq!(path("unlinkat", &[number, gone.as_ptr() as u64, 0]), Some(temp.path().join("data-0001")));
-        let here = HERE as u64;
+        let here = AT_FDCWD as u64;
         assert_eq!(
             path("symlinkat", &[0, here, gone.as_ptr() as u64]),
             std::env::current_dir().ok().map(|here| here.join("data-0001"))
@@ -127,7 +128,7 @@ mod tests {
             }
         };
         assert!(stuck.starts_with("read of pipe:["), "{stuck}");
-        assert!(thread_lives(number));
+        assert!(is_own_thread_alive(number));
         assert_eq!(times_scheduled(number), times_scheduled(number), "it sleeps");
         assert!(times_scheduled(number) > Some(0));
         drop(writer);

@@ -72,8 +72,8 @@ impl SystemSampler {
     }
 
     /// Takes these processes of the machine for part of the test.
-    pub fn know(&mut self, processes: &[u32]) {
-        self.helpers.know(processes);
+    pub fn exclude_processes(&mut self, processes: &[u32]) {
+        self.helpers.exclude_processes(processes);
     }
 
     /// Begins a measured part. Watching the processes of the machine means reading a file for each, at the

@@ -55,7 +55,7 @@ pub fn resolve(root: &Root, identity: &Identity) -> Result<Target, UserError> {
     notes.extend(layout_notes);
     // The devices of a pool are not looked up anywhere.
     let has_hidden_devices = stack.backing == Backing::Unknown && mount.file_system != "zfs";
-    match hidden_inside(root, has_hidden_devices.then_some(mount.mount_point.as_str())) {
+    match container_note(root, has_hidden_devices.then_some(mount.mount_point.as_str())) {
         Some(note) if has_hidden_devices => notes.push(note),
         note => notes.extend(stack.notes.into_iter().chain(note)),
     }
@@ -83,7 +83,7 @@ pub fn resolve(root: &Root, identity: &Identity) -> Result<Target, UserError> {
 }
 
 /// Returns one note on all that a container hides; `None` outside of one. The devices under a mount may be hidden.
-fn hidden_inside(root: &Root, mount_point: Option<&str>) -> Option<String> {
+fn container_note(root: &Root, mount_point: Option<&str>) -> Option<String> {
     virtualisation::container(root)?;
     let mut hidden: Vec<_> =
         mount_point.map(|place| format!("the devices under {place}")).into_iter().collect();
@@ -98,7 +98,7 @@ fn hidden_inside(root: &Root, mount_point: Option<&str>) -> Option<String> {
     }
     let (last, others) = hidden.split_last()?;
     let all = if others.is_empty() { last.clone() } else { format!("{} and {last}", others.join(", ")) };
-    Some(format!("{}{all} are hidden", Target::INSIDE))
+    Some(format!("{}{all} are hidden", Target::CONTAINER_NOTE_PREFIX))
 }
 
 /// Returns the number of the file system, which all its mounts and subvolumes share. Without its mount, that of the

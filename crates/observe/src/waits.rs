@@ -20,9 +20,9 @@ const RING_WORKERS_MAX: usize = 64;
 /// Names of threads read in one listing: each costs three calls.
 const NAMES_PER_LISTING_MAX: usize = 32;
 /// Remembered threads of this process that are neither watched nor a ring's.
-const BYSTANDERS_MAX: usize = 64;
+const OTHER_THREADS_MAX: usize = 64;
 /// Readings of a name before it counts: a new thread gets its name only after a moment.
-const NAME_READINGS: u8 = 2;
+const NAME_READS_MIN: u8 = 2;
 /// Prefix of a ring thread's name, before the number of the thread that it works for.
 const RING_WORKER: &[u8] = b"iou-wrk-";
 
@@ -67,7 +67,7 @@ pub struct Waits {
     samples_until_rescan: u32,
     ring_workers: Vec<RingWorker>,
     next_ring_worker: usize,
-    bystanders: Vec<Bystander>,
+    other_threads: Vec<OtherThread>,
     sites: Sites,
     ring_sites: Sites,
     calls: Calls,
@@ -109,9 +109,9 @@ struct RingWorker {
 
 /// A thread of this process that is neither watched nor a ring's, and how often its name was read.
 #[derive(Debug)]
-struct Bystander {
+struct OtherThread {
     tid: i32,
-    readings: u8,
+    name_reads: u8,
 }
 
 /// Counts of the places where threads were found.
@@ -159,7 +159,8 @@ struct Calls {
 impl Waits {
     /// Finds out if the kernel shows where threads sleep. On the system root, a sleeping thread is the test.
     pub fn open(root: &Root) -> Self {
-        let is_visible = if root.is_system() { shows_sleep(root) } else { root.exists("proc/self/wchan") };
+        let is_visible =
+            if root.is_system() { shows_wait_channels(root) } else { root.exists("proc/self/wchan") };
         Self {
             root: root.clone(),
             hidden: (!is_visible).then(|| "/proc/self/task/*/wchan: where threads sleep".to_owned()),
@@ -172,7 +173,7 @@ impl Waits {
             samples_until_rescan: 0,
             ring_workers: Vec::with_capacity(RING_WORKERS_MAX),
             next_ring_worker: 0,
-            bystanders: Vec::with_capacity(BYSTANDERS_MAX),
+            other_threads: Vec::with_capacity(OTHER_THREADS_MAX),
             sites: Sites::new(),
             ring_sites: Sites::new(),
             calls: Calls::NONE,
@@ -198,7 +199,7 @@ impl Waits {
         self.threads.clear();
         self.watched.clear();
         self.ring_workers.clear();
-        self.bystanders.clear();
+        self.other_threads.clear();
         (self.next_thread, self.next_ring_worker, self.samples_until_rescan) = (0, 0, 0);
         (self.sites, self.ring_sites, self.calls) = (Sites::new(), Sites::new(), Calls::NONE);
         (self.steps, self.order) = (&[], threads.to_vec());
@@ -281,7 +282,7 @@ impl Waits {
     /// Follows ring threads that have appeared, and drops those that have gone.
     fn list_ring_workers(&mut self) {
         let Some(tasks) = &self.tasks else { return };
-        let Self { watched, ring_workers, bystanders, buffer, .. } = self;
+        let Self { watched, ring_workers, other_threads, buffer, .. } = self;
         ring_workers.iter_mut().for_each(|worker| worker.is_listed = false);
         let mut names = 0;
         tasks.visit(|tid| {
@@ -289,8 +290,8 @@ impl Waits {
                 worker.is_listed = true;
                 return;
             }
-            let known = bystanders.iter().position(|bystander| bystander.tid == tid);
-            let is_known = known.is_some_and(|known| bystanders[known].readings >= NAME_READINGS);
+            let known = other_threads.iter().position(|bystander| bystander.tid == tid);
+            let is_known = known.is_some_and(|known| other_threads[known].name_reads >= NAME_READS_MIN);
             if is_known || names == NAMES_PER_LISTING_MAX || watched.binary_search(&tid).is_ok() {
                 return;
             }
@@ -298,9 +299,9 @@ impl Waits {
             let comm = tasks.open(tid, "comm");
             if !read_start(comm.as_ref(), &mut buffer[..]).is_some_and(|name| name.starts_with(RING_WORKER)) {
                 match known {
-                    Some(known) => bystanders[known].readings += 1,
-                    None if bystanders.len() < BYSTANDERS_MAX => {
-                        bystanders.push(Bystander { tid, readings: 1 });
+                    Some(known) => other_threads[known].name_reads += 1,
+                    None if other_threads.len() < OTHER_THREADS_MAX => {
+                        other_threads.push(OtherThread { tid, name_reads: 1 });
                     }
                     None => (),
                 }
@@ -415,7 +416,7 @@ impl Calls {
 
 /// Returns true if the kernel shows a thread as asleep while it waits at a read. Some kernels leave the file
 /// empty or say "0" for every thread.
-fn shows_sleep(root: &Root) -> bool {
+fn shows_wait_channels(root: &Root) -> bool {
     let Ok((mut reader, mut writer)) = std::io::pipe() else { return false };
     let (sender, receiver) = std::sync::mpsc::channel();
     let sleeper = thread::start("skye-asleep", STACK_BYTES, move || {
@@ -562,7 +563,7 @@ mod tests {
     }
 
     #[test]
-    fn more_places_than_there_is_room_for_are_one() {
+    fn wait_sites_over_the_limit_are_merged_as_other() {
         let (directory, mut waits) = tree();
         task(directory.path(), "self/task/7", &[("wchan", &"a".repeat(99))]);
         waits.watch(&[7]);

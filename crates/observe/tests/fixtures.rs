@@ -121,7 +121,7 @@ fn ext4_on_a_partition() {
         nvme0n1p1 Partition > nvme0n1
         {}
         layout: block 4096, width 131072, journal internal
-        note: mounted with nobarrier: syncs do not flush the medium, so no rate is durable
+        note: mounted with nobarrier: syncs do not flush the medium, so synced data is not durable
         note: mounted with data=writeback: after a crash files may hold old blocks
         note: mounted with sync: each write waits for the medium
     ",
@@ -326,7 +326,7 @@ fn btrfs_over_two_devices() {
 }
 
 #[test]
-fn servers_programs_and_memory() {
+fn nfs_fuse_tmpfs_and_zfs_have_no_devices() {
     check("nfs", "/mnt/n/x", (0, 52), "nfs4 of 127.0.0.1:/ at /mnt/n: RemoteOrUserSpace");
     check("nfs", "/mnt/old", (0, 53), "nfs of 127.0.0.1:/srv at /mnt/old: RemoteOrUserSpace");
     check("sshfs", "/mnt/remote", (0, 53), "fuse.sshfs of ada@host:/data at /mnt/remote: RemoteOrUserSpace");
@@ -353,7 +353,7 @@ fn overlays() {
         overlay of overlay at /var/lib/docker/overlay2/f00d/merged: Devices
         nvme0n1p2 Partition > nvme0n1
         nvme0n1 Disk [NVMe over pcie, firmware GDC5602Q]
-        note: mounted with volatile: syncs do not flush the medium, so no rate is durable
+        note: mounted with volatile: syncs do not flush the medium, so synced data is not durable
         note: the overlay's upper directory is on / (ext4)
     ",
     );

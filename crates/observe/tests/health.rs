@@ -46,7 +46,7 @@ fn problems_of_unhealthy_machine_are_found() {
     assert_eq!((array[0].name.as_str(), array[0].missing), ("md0", 1));
     assert_eq!((array[0].action.as_deref(), array[0].progress), (Some("recover"), Some(0.25)));
     assert_eq!(found.no_flush.as_deref(), Some("nobarrier"));
-    assert_eq!(found.sync_killer.as_deref(), Some("/usr/lib/libeatmydata.so.1.3.0"));
+    assert_eq!(found.sync_interceptor.as_deref(), Some("/usr/lib/libeatmydata.so.1.3.0"));
     assert_eq!(found.maintenance, [Maintenance::InodeTables]);
     assert_eq!(found.governors, [Governor { name: "powersave".into(), driver: Some("acpi-cpufreq".into()) }]);
     assert_eq!(found.machine.clock_source.as_deref(), Some("hpet"));
@@ -144,7 +144,7 @@ fn file_system_maintenance_is_detected() {
 }
 
 #[test]
-fn arrays_at_work_and_memory_in_disguise() {
+fn resyncing_array_and_device_in_memory_are_detected() {
     let found = health_of_fixture("md_raid5", "/mnt/t", (9, 0));
     assert_eq!((found.arrays[0].action.as_deref(), found.arrays[0].missing), (Some("resync"), 0));
     assert_eq!(found.in_memory, [""; 0]);

@@ -142,7 +142,7 @@ fn idle_traffic_covers_requested_time() {
 
 /// The first line of a run is due after 10 ms; this is the larger part of the work before it.
 #[test]
-fn looking_around_is_quick() {
+fn system_examination_takes_less_than_50_ms() {
     let directory = tempfile::tempdir().unwrap();
     let shortest = (0..20)
         .map(|_| {

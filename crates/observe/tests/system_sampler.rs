@@ -112,7 +112,7 @@ fn sampler_of_empty_tree_lists_hidden_sources() {
 fn other_clients_and_their_children_are_no_strangers() {
     let machine = Machine::copy("cgroup_v2", "/mnt/t", (8, 1));
     let mut sampler = machine.sampler();
-    sampler.know(&[900_010]);
+    sampler.exclude_processes(&[900_010]);
     let processes = |ticks| {
         for (pid, name, parent) in
             [(900_010, "client", 1), (900_011, "child", 900_010), (900_012, "stranger", 1)]
@@ -277,12 +277,12 @@ fn servers_of_nfs_and_fuse() {
     assert_eq!((found.server_in_flight, found.server_slots), (Some(7.0), Some(12)));
     assert_eq!(sampler.take(SECOND_NS, SECOND_NS).server_in_flight, None);
     std::fs::remove_file(machine.path("sys/fs/fuse/connections/53/waiting")).unwrap();
-    let hidden = "/sys/fs/fuse/connections/53/waiting: requests at the server of the file system";
+    let hidden = "/sys/fs/fuse/connections/53/waiting: requests that wait for the file system's server";
     assert!(machine.sampler().hidden().iter().any(|source| source == hidden));
 }
 
 #[test]
-fn within_the_machine_only_where_nothing_left_it() {
+fn loopback_is_reported_only_without_other_traffic() {
     let machine = Machine::copy("cgroup_v2", "/mnt/t", (8, 1));
     let mut sampler = machine.sampler();
     sampler.begin(true);
@@ -302,7 +302,7 @@ fn within_the_machine_only_where_nothing_left_it() {
 }
 
 #[test]
-fn this_machine_holds_together_and_sees_who_is_busy() {
+fn sample_of_running_system_names_busy_process() {
     let directory = tempfile::tempdir().unwrap();
     let target = target(&Root::system(), directory.path()).unwrap();
     let mut sampler = SystemSampler::open(&Root::system(), &target);

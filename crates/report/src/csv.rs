@@ -54,7 +54,7 @@ pub(crate) fn to_csv(heading: &[&str], lines: Vec<Vec<Cell>>) -> String {
     for line in lines {
         let cells = line.into_iter().map(|cell| match cell {
             Cell::Plain(text) => text,
-            Cell::Text(text) => defused(&text),
+            Cell::Text(text) => escape_formula(&text),
         });
         result = result.and_then(|()| writer.write_record(cells.collect::<Vec<_>>()));
     }
@@ -63,7 +63,7 @@ pub(crate) fn to_csv(heading: &[&str], lines: Vec<Vec<Cell>>) -> String {
 }
 
 /// Makes text harmless: no spreadsheet takes it for a formula, and no terminal for a command.
-fn defused(text: &str) -> String {
+fn escape_formula(text: &str) -> String {
     let printable_text = printable(text);
     if text.starts_with(['=', '+', '-', '@', '\t', '\r']) {
         format!("'{printable_text}")
@@ -111,7 +111,7 @@ const fn columns() -> &'static [Column] {
         ("ops_per_second", |_, phase| figure(phase.figures.rate.ops_per_second)),
         ("bytes_per_second", |_, phase| figure(phase.figures.rate.bytes_per_second)),
         ("steady_ops_per_second", |_, phase| figure(phase.figures.rate.steady_ops_per_second)),
-        ("whole_ops_per_second", |_, phase| figure(phase.figures.rate.whole_ops_per_second)),
+        ("overall_ops_per_second", |_, phase| figure(phase.figures.rate.overall_ops_per_second)),
         ("durable_ops_per_second", |_, phase| figure(phase.figures.rate.durable_ops_per_second)),
         ("into_cache_ops_per_second", |_, phase| figure(phase.figures.rate.into_cache_ops_per_second)),
         ("ci95_low_ops_per_second", |_, phase| {
@@ -119,7 +119,7 @@ const fn columns() -> &'static [Column] {
             figure(phase.figures.rate.ci95_low_ops_per_second.map(|low| low.max(0.0)))
         }),
         ("ci95_high_ops_per_second", |_, phase| figure(phase.figures.rate.ci95_high_ops_per_second)),
-        ("independent_parts", |_, phase| optional(phase.figures.rate.independent_parts)),
+        ("effective_samples", |_, phase| optional(phase.figures.rate.effective_samples)),
         ("latency_min_ns", |_, phase| latency(phase, |l| Some(l.min))),
         ("latency_mean_ns", |_, phase| latency(phase, |l| Some(l.mean))),
         ("latency_p50_ns", |_, phase| latency(phase, |l| l.p50)),

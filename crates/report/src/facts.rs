@@ -1,7 +1,7 @@
 //! Facts in which runs may differ besides their numbers: machine, kernel, devices, file system, settings, the plan.
 //! Comparisons and trends report the same facts.
 //!
-//! A [`Fact`] that explains no number is `no_cause`. A fact about a test belongs into `from_tests`, so that a trend
+//! A [`Fact`] that explains no number is `without_effect`. A fact about a test belongs into `from_tests`, so that a trend
 //! shows only the facts of its test.
 
 use std::collections::BTreeSet;
@@ -28,7 +28,7 @@ pub(crate) struct Fact {
     pub is_notable: bool,
     /// True if the fact may explain different numbers. Labels, and values that change from run to run, are reported
     /// where they differ, but are not taken for a cause.
-    pub is_cause: bool,
+    pub may_affect_results: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -38,28 +38,33 @@ pub(crate) enum Value {
     /// Words in any order. Only the words that some side lacks are reported as different.
     Words(Vec<String>),
     /// Text with its number, which differs if the numbers are more than a factor of [`SAME_SIZE`] apart.
-    About(String, f64),
+    Approximate(String, f64),
 }
 
 impl Fact {
     fn new(name: &str, value: impl Into<String>) -> Self {
-        Self { name: name.to_owned(), value: Value::Text(value.into()), is_notable: false, is_cause: true }
+        Self {
+            name: name.to_owned(),
+            value: Value::Text(value.into()),
+            is_notable: false,
+            may_affect_results: true,
+        }
     }
 
     pub fn notable(name: &str, value: impl Into<String>) -> Self {
         Self { is_notable: true, ..Self::new(name, value) }
     }
 
-    fn no_cause(self) -> Self {
-        Self { is_cause: false, ..self }
+    fn without_effect(self) -> Self {
+        Self { may_affect_results: false, ..self }
     }
 
     fn words(name: &str, words: impl IntoIterator<Item = String>) -> Self {
         Self { value: Value::Words(words.into_iter().collect()), ..Self::new(name, "") }
     }
 
-    fn about(name: &str, text: String, number: f64) -> Self {
-        Self { value: Value::About(text, number), ..Self::new(name, "") }
+    fn format_estimate(name: &str, text: String, number: f64) -> Self {
+        Self { value: Value::Approximate(text, number), ..Self::new(name, "") }
     }
 }
 
@@ -71,14 +76,14 @@ pub(crate) fn is_same_size(one: f64, other: f64) -> bool {
 impl Value {
     fn text(&self) -> String {
         match self {
-            Self::Text(text) | Self::About(text, _) => text.clone(),
+            Self::Text(text) | Self::Approximate(text, _) => text.clone(),
             Self::Words(words) => words.join(","),
         }
     }
 
     fn is_like(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::About(_, one), Self::About(_, other)) => is_same_size(*one, *other),
+            (Self::Approximate(_, one), Self::Approximate(_, other)) => is_same_size(*one, *other),
             // The order of the words does not matter.
             (Self::Words(one), Self::Words(other)) => {
                 one.iter().collect::<BTreeSet<_>>() == other.iter().collect::<BTreeSet<_>>()
@@ -133,7 +138,7 @@ pub(crate) fn compare(sides: &[&Facts]) -> (Vec<Difference>, Vec<Setting>) {
             all.push(fact);
         }
     }
-    for Fact { name, is_notable, is_cause, .. } in all {
+    for Fact { name, is_notable, may_affect_results, .. } in all {
         let values: Vec<_> = sides.iter().map(|facts| facts.values(name)).collect();
         let first = values[0];
         // The order in which runs were named does not matter.
@@ -150,7 +155,7 @@ pub(crate) fn compare(sides: &[&Facts]) -> (Vec<Difference>, Vec<Setting>) {
             }
         } else {
             let values = without_common_words(&values);
-            differs.push(Difference { name: name.clone(), values, is_cause: *is_cause });
+            differs.push(Difference { name: name.clone(), values, may_affect_results: *may_affect_results });
         }
     }
     (differs, same)
@@ -178,13 +183,13 @@ fn without_common_words(sides: &[Option<&[Value]>]) -> Vec<Option<String>> {
 
 /// The facts of a run.
 pub(crate) fn from_run(run: &Run) -> Vec<Fact> {
-    let mut facts = around_tests(run);
+    let mut facts = facts_outside_tests(run);
     facts.extend(from_tests(&run.phases.iter().collect::<Vec<_>>()));
     facts
 }
 
 /// The facts of a run, without those of its tests.
-pub(crate) fn around_tests(run: &Run) -> Vec<Fact> {
+pub(crate) fn facts_outside_tests(run: &Run) -> Vec<Fact> {
     let mut facts = Vec::new();
     add_machine_facts(run, &mut facts);
     add_target_facts(run, &mut facts);
@@ -214,7 +219,7 @@ fn add_machine_facts(run: &Run, facts: &mut Vec<Fact>) {
 fn add_target_facts(run: &Run, facts: &mut Vec<Fact>) {
     let target = &run.environment.target;
     if let Some(label) = &run.label {
-        facts.push(Fact::new("label", label.clone()).no_cause());
+        facts.push(Fact::new("label", label.clone()).without_effect());
     }
     facts.push(Fact::new("target", target.path.clone()));
     facts.push(Fact::notable("file system", target.file_system.clone()));
@@ -267,7 +272,7 @@ fn add_geometry_facts(run: &Run, facts: &mut Vec<Fact>) {
     let space = target.space;
     if space.total_bytes > 0 {
         let used = 1.0 - space.free_bytes as f64 / space.total_bytes as f64;
-        facts.push(Fact::about("in use", percent(used), used.max(0.05)).no_cause());
+        facts.push(Fact::format_estimate("in use", percent(used), used.max(0.05)).without_effect());
     }
 }
 
@@ -275,7 +280,7 @@ fn add_plan_facts(run: &Run, facts: &mut Vec<Fact>) {
     let plan = &run.plan;
     facts.push(Fact::notable("preset", plan.preset.clone()));
     let seeds = plan.seed.map_or_else(|| "fresh".to_owned(), |seed| seed.to_string());
-    facts.push(Fact::notable("seeds", seeds).no_cause());
+    facts.push(Fact::notable("seeds", seeds).without_effect());
     facts.push(Fact::new("time per test", duration(plan.phase_time_ns)));
     if plan.verify_all {
         facts.push(Fact::new("verified", "every byte"));
@@ -300,10 +305,10 @@ pub(crate) fn from_tests(phases: &[&PhaseRecord]) -> Vec<Fact> {
     let (on_data, on_files): (Vec<_>, Vec<_>) =
         phases.iter().map(|phase| &phase.workload).partition(|workload| workload.block_bytes.is_some());
     if let Some(bytes) = on_data.iter().map(|workload| workload.size_bytes).max() {
-        facts.push(Fact::about("data set", size::binary(bytes), bytes as f64));
+        facts.push(Fact::format_estimate("data set", size::binary(bytes), bytes as f64));
     }
     if let Some(files) = on_files.iter().map(|workload| workload.files).max() {
-        facts.push(Fact::about("files", thousands(files), files as f64));
+        facts.push(Fact::format_estimate("files", thousands(files), files as f64));
     }
     facts
 }
@@ -397,12 +402,12 @@ mod tests {
         run.environment.target.space.free_bytes /= 9;
         run.environment.kernel = "Linux 7.0".into();
         let (differs, _) = compare(&[&facts(&sample::run()), &facts(&run)]);
-        let found: Vec<_> = differs.iter().map(|one| (one.name.as_str(), one.is_cause)).collect();
+        let found: Vec<_> = differs.iter().map(|one| (one.name.as_str(), one.may_affect_results)).collect();
         assert_eq!(found, [("kernel", true), ("in use", false), ("seeds", false), ("label", false)]);
     }
 
     #[test]
-    fn tests_on_files_differ_in_how_many() {
+    fn file_count_is_listed_when_it_differs() {
         let mut run = sample::run();
         let create = sample::phase("create:t4");
         run.phases.push(create.clone());

@@ -47,7 +47,7 @@ fn laid_out(document: &impl ToJson) -> String {
 ///
 /// # Errors
 /// The reason why the document cannot be read.
-pub fn unzipped(bytes: &[u8]) -> Option<Result<String, String>> {
+pub fn gunzip(bytes: &[u8]) -> Option<Result<String, String>> {
     const MAGIC: [u8; 2] = [0x1f, 0x8b];
     bytes.starts_with(&MAGIC).then(|| {
         let mut text = String::new();
@@ -92,7 +92,7 @@ fn check(run: &Run) -> Result<(), String> {
             rate.ops_per_second,
             rate.bytes_per_second,
             rate.steady_ops_per_second,
-            rate.whole_ops_per_second,
+            rate.overall_ops_per_second,
             rate.durable_ops_per_second,
             rate.into_cache_ops_per_second,
             rate.ci95_low_ops_per_second,
@@ -158,7 +158,7 @@ fn explain(text: &str, error: &serde_json::Error) -> String {
 mod tests {
     use super::*;
     use crate::sample;
-    use model::printable::acts;
+    use model::printable::affects_display;
     use proptest::prelude::*;
 
     #[test]
@@ -167,7 +167,7 @@ mod tests {
             let text = write(&run);
             assert_eq!(read(&text).as_ref(), Ok(&run));
             assert_eq!(read(&format!("\u{feff}{text}")), Ok(run));
-            assert!(!text.chars().any(|c| c != '\n' && acts(c)));
+            assert!(!text.chars().any(|c| c != '\n' && affects_display(c)));
         }
     }
 
@@ -182,7 +182,7 @@ mod tests {
     fn impossible_rate_is_refused() {
         for rate in [1e308, -1.0] {
             let mut run = sample::run();
-            run.phases[1].figures.rate.whole_ops_per_second = Some(rate);
+            run.phases[1].figures.rate.overall_ops_per_second = Some(rate);
             let problem = read(&write(&run)).unwrap_err();
             assert!(problem.contains(&run.phases[1].id) && problem.contains("impossible rate"), "{problem}");
         }
@@ -242,7 +242,7 @@ mod tests {
         }
 
         #[test]
-        fn any_text_is_survived(text in any::<String>()) {
+        fn any_text_is_refused_without_panic(text in any::<String>()) {
             prop_assert!(read(&text).is_err());
         }
 

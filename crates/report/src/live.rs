@@ -31,7 +31,7 @@ pub struct Live<'a> {
     /// 99th percentile of latency in nanoseconds; `None` until it is known.
     pub p99_ns: Option<u64>,
     /// Nanoseconds since anything moved.
-    pub still_ns: u64,
+    pub stalled_ns: u64,
     /// Start of the steady part in nanoseconds since the test began, and half-width of the rate's 95 % interval as a
     /// share of it. Both are missing while the rate is not steady.
     pub steady: Option<(u64, f64)>,
@@ -77,7 +77,7 @@ pub struct LiveCpu {
 }
 
 /// Time without progress after which the lines show it.
-const STILL_MIN_NS: u64 = 10_000_000_000;
+const STALLED_MIN_NS: u64 = 10_000_000_000;
 /// Indent of the second and third line, which begin under the label.
 const INDENT: usize = 11;
 /// Maximum number of time steps in the sparkline.
@@ -138,9 +138,9 @@ fn rate_history(live: &Live, style: &Style) -> String {
     if let Some((since_ns, half_width)) = live.steady {
         parts.push(format!("steady since {}, ± {}", clock(since_ns), percent(half_width)));
     }
-    if live.still_ns >= STILL_MIN_NS {
-        let still_ns = live.still_ns / 1_000_000_000 * 1_000_000_000;
-        parts.push(format!("no I/O completed for {}", duration(still_ns)));
+    if live.stalled_ns >= STALLED_MIN_NS {
+        let stalled_ns = live.stalled_ns / 1_000_000_000 * 1_000_000_000;
+        parts.push(format!("no I/O completed for {}", duration(stalled_ns)));
     }
     let place = format!("test {} of {}", live.index, live.of);
     parts.push(match live.left_ns {
@@ -196,7 +196,7 @@ mod tests {
             device: Some(LiveDevice { name: "nvme0n1", busy_share: 1.0, in_flight: 251.4 }),
             cpu: Some(LiveCpu { cores: 6.2, kernel_cores: 5.1 }),
             steady: Some((4_000_000_000, 0.018)),
-            still_ns: 0,
+            stalled_ns: 0,
             clients: None,
             next: Some("write 4K rnd"),
         }
@@ -204,15 +204,16 @@ mod tests {
 
     #[test]
     fn waits_are_shown_from_ten_seconds_on() {
-        for (still_ns, text) in [(9_900_000_000, None), (12_300_000_000, Some("no I/O completed for 12 s"))] {
-            let [_, rate_history, _] = lines(&Live { still_ns, ..live() }, &sample::WIDE);
+        for (stalled_ns, text) in [(9_900_000_000, None), (12_300_000_000, Some("no I/O completed for 12 s"))]
+        {
+            let [_, rate_history, _] = lines(&Live { stalled_ns, ..live() }, &sample::WIDE);
             assert_eq!(rate_history.contains("no I/O completed"), text.is_some(), "{rate_history}");
             assert!(text.is_none_or(|text| rate_history.contains(text)), "{rate_history}");
         }
     }
 
     #[test]
-    fn with_several_clients() {
+    fn live_lines_name_slowest_and_lost_clients() {
         let clients = Some(LiveClients { slowest: Some(("bob", 12_345.6)), lost: &["ada", "eve"] });
         let live = Live { device: None, cpu: None, clients, ..live() };
         let [_, _, busy] = lines(&live, &sample::WIDE);
@@ -238,24 +239,24 @@ mod tests {
     }
 
     #[test]
-    fn while_a_test_runs() {
+    fn live_lines_of_a_running_test() {
         insta::assert_snapshot!(lines(&live(), &sample::WIDE).join("\n"));
     }
 
     #[test]
-    fn in_ascii() {
+    fn live_lines_in_ascii() {
         let text = lines(&live(), &sample::ASCII).join("\n");
         assert!(text.is_ascii());
         insta::assert_snapshot!(text);
     }
 
     #[test]
-    fn with_little_known() {
+    fn live_lines_omit_unknown_values() {
         insta::assert_snapshot!(lines(&files(), &sample::WIDE).join("\n"));
     }
 
     #[test]
-    fn at_the_very_start() {
+    fn live_lines_before_the_first_rate() {
         let start = Live {
             history: &[0.0],
             ops_per_second: f64::NAN,

@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn run_with_failures_as_markdown() {
-        let run = Run { phases: sample::troubled(), ..sample::run() };
+        let run = Run { phases: sample::problem_rows(), ..sample::run() };
         insta::assert_snapshot!(write(&run));
     }
 

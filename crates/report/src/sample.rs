@@ -8,8 +8,9 @@ use model::plan::{Plan, plan};
 use model::run::{
     ChangePoint, ClientShare, Confidence, Counts, CpuShares, CpuTimes, DeviceFrame, DeviceUse, Ends,
     EngineRecord, Environment, Extents, Figures, Frame, Interval, Judgement, Latency, LatencyIntervals, Note,
-    Observations, OperationVerdict, OwnIo, PhaseRecord, Ranked, Rate, Reread, Residency, RunStatus, SCHEMA,
-    Setting, Status, Steady, Step, TargetProbes, ThreadTimes, TimeBreakdown, Tool, Verdict, WorkloadRecord,
+    Observations, OperationVerdict, OwnIo, PhaseRecord, RankedLimiter, Rate, Reread, Residency, RunStatus,
+    SCHEMA, Setting, Status, Steady, Step, TargetProbes, ThreadTimes, TimeBreakdown, Tool, Verdict,
+    WorkloadRecord,
 };
 use model::spec::{self, Defaults};
 use model::target::{Backing, Device, DeviceKind, DirectIo, Geometry, Space, TargetKind};
@@ -299,7 +300,7 @@ pub(crate) fn mix() -> PhaseRecord {
         time_share: 0.5,
         limiter,
         confidence: Confidence::Likely,
-        ranking: parts.iter().map(|part| Ranked { limiter: *part, share: 0.45 }).collect(),
+        ranking: parts.iter().map(|part| RankedLimiter { limiter: *part, share: 0.45 }).collect(),
         samples: 400,
         observations: Vec::new(),
         evidence: None,
@@ -450,7 +451,7 @@ fn measure(phase: &mut PhaseRecord, ops_per_second: f64, [p50, p99, p99_9]: [u64
     phase.counts.app_bytes_written =
         if matches!(verb, "write" | "rewrite" | "fsync") { phase.counts.bytes } else { 0 };
     phase.figures.rate.ops_per_second = Some(ops_per_second);
-    phase.figures.rate.whole_ops_per_second = Some(ops_per_second);
+    phase.figures.rate.overall_ops_per_second = Some(ops_per_second);
     phase.figures.rate.steady_ops_per_second = Some(ops_per_second);
     phase.figures.rate.ci95_low_ops_per_second = Some(ops_per_second * 0.996);
     phase.figures.rate.ci95_high_ops_per_second = Some(ops_per_second * 1.004);
@@ -585,14 +586,14 @@ fn without_numbers(mut phase: PhaseRecord, status: Status, reason: Option<&str>)
     (
         phase.figures.rate.ops_per_second,
         phase.figures.rate.bytes_per_second,
-        phase.figures.rate.whole_ops_per_second,
+        phase.figures.rate.overall_ops_per_second,
     ) = (None, None, None);
     (phase.figures.latency_ns, phase.seen.device, phase.figures.histogram) = (None, None, None);
     phase
 }
 
 /// Rows that failed, were skipped, ended early, or are not to be trusted.
-pub(crate) fn troubled() -> Vec<PhaseRecord> {
+pub(crate) fn problem_rows() -> Vec<PhaseRecord> {
     let full = "cannot write data.3 at offset 1073741824 in /mnt/data/skye.x7Qf2a: No space left on device (os error 28)";
     let mut partial = phase("read:rnd4k:q32t4");
     partial.status = Status::Partial;

@@ -42,7 +42,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_have_names_of_which_a_part_is_enough() {
+    fn rows_are_selected_by_part_of_their_name() {
         let phases = ["write:q8", "read:q8", "read:rnd4k:q32t4", "read:rnd4k", "stat:t4"].map(sample::phase);
         let names: Vec<_> = phases.iter().map(from_phase).collect();
         assert_eq!(names, ["write-1m-q8", "read-1m-q8", "read-4k-rnd-q32t4", "read-4k-rnd-q1", "stat-t4"]);

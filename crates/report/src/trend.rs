@@ -54,7 +54,7 @@ impl From<&Run> for RunSummary {
             started_at: run.started_at.clone(),
             host: run.environment.host.clone(),
             path: run.environment.target.path.clone(),
-            facts: reasons(facts::around_tests(run)),
+            facts: reasons(facts::facts_outside_tests(run)),
             tests: tests.iter().map(|(first, all)| Test::new(first, all)).collect(),
         }
     }
@@ -78,7 +78,7 @@ impl Test {
 /// Returns the facts that may cause a change of rate.
 fn reasons(all: Vec<Fact>) -> Facts {
     let mut reasons = Facts::default();
-    reasons.add(all.into_iter().filter(|fact| fact.is_cause).collect());
+    reasons.add(all.into_iter().filter(|fact| fact.may_affect_results).collect());
     reasons
 }
 
@@ -105,7 +105,7 @@ struct Series<'a> {
 #[derive(Clone, Copy)]
 struct Point<'a> {
     /// Number of newer runs.
-    back: usize,
+    newer_runs: usize,
     run: &'a RunSummary,
     test: &'a Test,
 }
@@ -133,7 +133,7 @@ const SUBJECT_MIN: usize = 24;
 /// Most width of the subject.
 const SUBJECT_MAX: usize = 45;
 /// Least width of the course.
-const COURSE_MIN: usize = 12;
+const HISTORY_WIDTH_MIN: usize = 12;
 
 /// Renders the trends, with a newline at the end. The first run is the newest; `None` is a run that cannot be read.
 /// Targets are sorted by host and path, tests by the newest run that has them. The names of runs are arguments for
@@ -162,7 +162,7 @@ pub fn render(runs: &[Option<RunSummary>], style: &Style) -> String {
             text += &format!("    {}\n", fit(&style.foreign(&series.test.spec), layout.width - 4));
         }
     }
-    text += &closing(&drawn, once.len(), runs, style);
+    text += &footnotes(&drawn, once.len(), runs, style);
     style.finish(text)
 }
 
@@ -175,7 +175,7 @@ fn has_same_label(a: &Series, b: &Series) -> bool {
 fn series(runs: &[Option<RunSummary>]) -> Vec<Series<'_>> {
     let mut all: Vec<Series> = Vec::new();
     let mut known = BTreeMap::new();
-    for (back, run) in runs.iter().enumerate() {
+    for (newer_runs, run) in runs.iter().enumerate() {
         let Some(run) = run else { continue };
         for test in &run.tests {
             let key = (&run.host, &run.path, &test.spec, &test.name);
@@ -184,7 +184,7 @@ fn series(runs: &[Option<RunSummary>]) -> Vec<Series<'_>> {
                 all.len() - 1
             });
             if all[at].points.len() < POINTS_MAX {
-                all[at].points.push(Point { back, run, test });
+                all[at].points.push(Point { newer_runs, run, test });
             }
         }
     }
@@ -249,9 +249,9 @@ impl Layout {
     fn new(drawn: &[Series], style: &Style) -> Self {
         let width = style.width.clamp(WIDTH_MIN, WIDTH_MAX);
         let longest = drawn.iter().map(|series| subject(series, style).chars().count()).max().unwrap_or(0);
-        let subject = longest.clamp(SUBJECT_MIN, SUBJECT_MAX.min(width - FIXED - COURSE_MIN));
+        let subject = longest.clamp(SUBJECT_MIN, SUBJECT_MAX.min(width - FIXED - HISTORY_WIDTH_MIN));
         let most = drawn.iter().map(|series| series.points.len()).max().unwrap_or(0);
-        Self { subject, rate_history: most.clamp(COURSE_MIN, width - FIXED - subject), width }
+        Self { subject, rate_history: most.clamp(HISTORY_WIDTH_MIN, width - FIXED - subject), width }
     }
 
     fn target(&self, run: &RunSummary, style: &Style) -> String {
@@ -262,7 +262,7 @@ impl Layout {
     }
 
     fn head(&self) -> String {
-        let cells = ["test", "runs", "course", "level now", "change"].map(String::from);
+        let cells = ["test", "runs", "history", "level now", "change"].map(String::from);
         paint(DIM, &self.line(&cells))
     }
 
@@ -300,19 +300,20 @@ impl Layout {
         }
         match trend.changes.len().saturating_sub(CHANGES_MAX) {
             0 => {}
-            1 => text += "    and one change before\n",
-            more => text += &format!("    and {more} changes before\n"),
+            1 => text += "    and one earlier change\n",
+            more => text += &format!("    and {more} earlier changes\n"),
         }
         text
     }
 
     fn change(&self, change: &Change, style: &Style) -> String {
-        let reference = if change.since.back == 0 { "@".into() } else { format!("@-{}", change.since.back) };
+        let reference =
+            if change.since.newer_runs == 0 { "@".into() } else { format!("@-{}", change.since.newer_runs) };
         let change_text = no_break(&change_text(change.ratio));
         let when = time::minute(&change.since.run.started_at);
         let found = differences(change, style);
         let what = match found.len() {
-            0 => "no other known difference from the run before".into(),
+            0 => "no other known difference from the previous run".into(),
             _ => found.join(", "),
         };
         let line = format!("{change_text} since {reference} ({when}): {what}");
@@ -364,12 +365,13 @@ fn difference_text(difference: Difference) -> String {
 }
 
 /// Notes that apply to all trends above.
-fn closing(drawn: &[Series], once: usize, runs: &[Option<RunSummary>], style: &Style) -> String {
+fn footnotes(drawn: &[Series], once: usize, runs: &[Option<RunSummary>], style: &Style) -> String {
     let mut notes = Vec::new();
     let rates = || drawn.iter().flat_map(|series| series.points.iter().map(|point| point.test.rate));
     if rates().any(|rate| rate.is_none()) {
-        notes
-            .push(format!("{GAP} in a course is a run with a missing or invalid number; it does not count."));
+        notes.push(format!(
+            "{GAP} in a history is a run with a missing or invalid number; it does not count."
+        ));
     }
     let few = |series: &&Series| {
         series.points.iter().filter(|point| point.test.rate.is_some()).count() < SHORT_SERIES_MIN

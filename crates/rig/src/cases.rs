@@ -28,7 +28,7 @@ pub struct Case {
     /// Its name in lists, and for `--only`.
     pub name: &'static str,
     /// The limit that is built in, in words.
-    pub built_in: &'static str,
+    pub injected_limit: &'static str,
     /// The rig in which it is measured; without one, an ordinary directory, which takes no privileges.
     pub rig: Option<Spec>,
     /// Disturbance beside the test.
@@ -88,17 +88,17 @@ impl Restriction {
 }
 
 impl Case {
-    fn new(name: &'static str, built_in: &'static str, place: impl Into<Spec>) -> Self {
-        Self::with_rig(name, built_in, Some(place.into()))
+    fn new(name: &'static str, injected_limit: &'static str, place: impl Into<Spec>) -> Self {
+        Self::with_rig(name, injected_limit, Some(place.into()))
     }
 
-    fn in_directory(name: &'static str, built_in: &'static str) -> Self {
-        Self::with_rig(name, built_in, None)
+    fn in_directory(name: &'static str, injected_limit: &'static str) -> Self {
+        Self::with_rig(name, injected_limit, None)
     }
 
-    fn with_rig(name: &'static str, built_in: &'static str, rig: Option<Spec>) -> Self {
+    fn with_rig(name: &'static str, injected_limit: &'static str, rig: Option<Spec>) -> Self {
         let (words, tests) = (format!("--size 64m --time {SHORT}"), Vec::new());
-        Self { name, built_in, rig, interference: None, restriction: None, words, tests, why: None }
+        Self { name, injected_limit, rig, interference: None, restriction: None, words, tests, why: None }
     }
 
     fn interference(self, interference: Interference) -> Self {
@@ -114,7 +114,7 @@ impl Case {
     }
 
     /// Sets the reason why more than one answer is right.
-    fn because(self, why: &'static str) -> Self {
+    fn with_reason(self, why: &'static str) -> Self {
         Self { why: Some(why), ..self }
     }
 
@@ -124,7 +124,7 @@ impl Case {
         self
     }
 
-    fn marked(mut self, spec: impl Into<String>, reason: &str) -> Self {
+    fn with_mark(mut self, spec: impl Into<String>, reason: &str) -> Self {
         self.tests.push(KnownTest {
             spec: spec.into(),
             truth: Truth::Reason(reason.into()),
@@ -155,7 +155,7 @@ impl Case {
                     needs.push("FUSE".into());
                 }
                 if layers(disk).any(|disk| disk.throttle != Throttle::default()) {
-                    needs.push("blkio of cgroup v1".into());
+                    needs.push("the blkio controller of cgroup v1".into());
                 }
             }
             Some(Spec::Fuse(_)) => needs.push("FUSE".into()),
@@ -163,8 +163,8 @@ impl Case {
             _ => {}
         }
         needs.extend(self.restriction.map(|restriction| match restriction {
-            Restriction::CpuQuota(_) => "cpu of a cgroup".to_owned(),
-            Restriction::MemoryLimit(_) => "memory of a cgroup".to_owned(),
+            Restriction::CpuQuota(_) => "the cpu controller of a cgroup".to_owned(),
+            Restriction::MemoryLimit(_) => "the memory controller of a cgroup".to_owned(),
             Restriction::HiddenCgroups => "mount namespaces".to_owned(),
         }));
         needs
@@ -186,11 +186,11 @@ impl Case {
             Interference::Neighbour(_) => {
                 "a file next to the test's files, and a process that reads it".to_owned()
             }
-            Interference::Loss => "half of a file of the test is lost".to_owned(),
+            Interference::Loss => "a hole punched into half of a test file".to_owned(),
         }));
         changes.extend(self.restriction.map(|restriction| match restriction {
-            Restriction::CpuQuota(_) => "a cgroup with a quota of CPU time".to_owned(),
-            Restriction::MemoryLimit(_) => "a cgroup with a limit of memory".to_owned(),
+            Restriction::CpuQuota(_) => "a cgroup with a CPU quota".to_owned(),
+            Restriction::MemoryLimit(_) => "a cgroup with a memory limit".to_owned(),
             Restriction::HiddenCgroups => "a mount namespace".to_owned(),
         }));
         changes
@@ -207,7 +207,7 @@ pub fn all(cpus: u32) -> Vec<Case> {
 }
 
 /// Lists the cases that show this limiter, in a sentence; `None` if there are none.
-pub fn that_show(limiter: Limiter) -> Option<String> {
+pub fn list_by_limiter(limiter: Limiter) -> Option<String> {
     let shows = |case: &Case| {
         case.tests.iter().any(|known| match &known.truth {
             Truth::Limiters(right) => right.first() == Some(&limiter),
@@ -218,7 +218,7 @@ pub fn that_show(limiter: Limiter) -> Option<String> {
     let descriptions: Vec<_> = all(1)
         .iter()
         .filter(|case| shows(case))
-        .map(|case| format!("{} ({})", case.name, case.built_in))
+        .map(|case| format!("{} ({})", case.name, case.injected_limit))
         .collect();
     (!descriptions.is_empty()).then(|| format!("skye selftest reproduces it: {}.", descriptions.join("; ")))
 }
@@ -308,7 +308,7 @@ mod tests {
         // clients, and no file with a mix. The others are not separate limits.
         let expected = [
             Limiter::ThinkTime,
-            Limiter::NetworkUntried,
+            Limiter::NetworkUndetermined,
             Limiter::HypervisorSteal,
             Limiter::EachClient,
             Limiter::BelowClients,

@@ -80,8 +80,8 @@ pub(crate) fn remove(group: &Path) -> Outcome {
     }
     let mut why = String::new();
     for _ in 0..TRIES {
-        let inside = fs::read_to_string(&processes).unwrap_or_default();
-        for process in inside.lines() {
+        let command_inside = fs::read_to_string(&processes).unwrap_or_default();
+        for process in command_inside.lines() {
             // The process may have ended, or be about to.
             let _ = fs::write(parent.join(PROCESSES), process);
         }
@@ -92,5 +92,5 @@ pub(crate) fn remove(group: &Path) -> Outcome {
         }
         thread::sleep(Duration::from_millis(20));
     }
-    Outcome::Left(why)
+    Outcome::Leftover(why)
 }

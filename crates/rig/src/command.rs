@@ -36,7 +36,7 @@ fn cannot_start(action: &str, name: &str, error: &std::io::Error) -> UserError {
 
 /// Gives this thread the CPU before all others, and lets its sleep end on time: the instants of a rig's answers must be
 /// exact. Where that is not allowed, times are less exact, and the rig's records show it.
-pub(crate) fn make_urgent() {
+pub(crate) fn set_realtime_priority() {
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
     let thread = rustix::thread::gettid().as_raw_nonzero().get().to_string();
     let _ = Command::new("chrt")

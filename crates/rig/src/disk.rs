@@ -10,7 +10,7 @@ use crate::cgroup;
 use crate::device::LoopDevice;
 use crate::fuse::{FILE_NAME, Faults, Server};
 use crate::journal::Journal;
-use crate::served::Served;
+use crate::served::RequestLog;
 use crate::spec::{self, DiskBacking, DiskSpec, FuseSpec};
 use crate::throttle::Throttle;
 use crate::timing::Timing;
@@ -94,23 +94,23 @@ impl Disk {
     }
 
     /// Returns the answers of the server under it, if there is one.
-    pub fn served(&self) -> Option<Served> {
+    pub fn served(&self) -> Option<RequestLog> {
         self.server.as_ref().map(Server::served)
     }
 
     /// Returns the same, and resets the counts.
-    pub fn take_served(&self) -> Option<Served> {
+    pub fn take_served(&self) -> Option<RequestLog> {
         self.server.as_ref().map(Server::take_served)
     }
 
     /// Changes limits, or times of the server under it.
     pub(crate) fn set(&mut self, words: &[&str]) -> Result<(), UserError> {
         let (server_words, own): (Vec<&str>, Vec<&str>) =
-            words.iter().partition(|word| word.starts_with(spec::OVER));
+            words.iter().partition(|word| word.starts_with(spec::SERVER_PREFIX));
         let throttle = spec::change_throttle(self.throttle, &own)?;
         if let Some(server) = &self.server {
             let words: Vec<_> =
-                server_words.iter().filter_map(|word| word.strip_prefix(spec::OVER)).collect();
+                server_words.iter().filter_map(|word| word.strip_prefix(spec::SERVER_PREFIX)).collect();
             server.set_timing(spec::change_timing(server.timing(), &words)?);
         } else if let Some(word) = server_words.first() {
             return Err(UserError::new(format!("change `{word}` of a rig"), "it has no server"));
@@ -124,7 +124,7 @@ impl Disk {
 
     /// Undoes everything. Returns the parts that are left, and why.
     pub(crate) fn undo(&mut self) -> Vec<String> {
-        self.server.iter().for_each(Server::let_go);
+        self.server.iter().for_each(Server::release_all);
         self.journal.undo()
     }
 }

@@ -78,7 +78,7 @@ impl Group {
     }
 
     pub(crate) fn set(&mut self, words: &[&str]) -> Result<(), UserError> {
-        let limit = self.limit.changed(words)?;
+        let limit = self.limit.with_changes(words)?;
         limit.apply(&self.path, self.is_unified)?;
         self.limit = limit;
         Ok(())
@@ -143,7 +143,7 @@ impl Limit {
     }
 
     /// Returns the same limit with the changes in `words` that a live group accepts.
-    fn changed(&self, words: &[&str]) -> Result<Self, UserError> {
+    fn with_changes(&self, words: &[&str]) -> Result<Self, UserError> {
         Ok(match self {
             Self::Quota(spec) => Self::Quota(spec::change_quota(spec.clone(), words)?),
             Self::Memory(spec) => Self::Memory(spec::change_memory(spec.clone(), words)?),

@@ -7,7 +7,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 
 /// A bit of the flags in `/proc/…/stat`: this thread is exiting (`PF_EXITING` of the kernel).
-const ENDS: u64 = 1 << 2;
+const EXITING: u64 = 1 << 2;
 /// The bit of SIGKILL in a thread's pending signals.
 const KILLED: u64 = 1 << 8;
 
@@ -28,7 +28,7 @@ pub(crate) struct Holder {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
     /// It lives, or is out of our sight.
-    Lives,
+    Alive,
     /// It was killed and cannot end.
     Killed,
     /// It has ended.
@@ -64,7 +64,7 @@ impl Holder {
     }
 
     /// Returns true if the machine was rebooted since: then only files are left of the holder's work.
-    pub(crate) fn is_of_another_boot(&self) -> bool {
+    pub(crate) fn is_from_other_boot(&self) -> bool {
         let now = Self::this().boot;
         ![&self.boot, &now].contains(&&String::from("0")) && self.boot != now
     }
@@ -76,7 +76,7 @@ impl Holder {
         let sees_itself = fs::read_link("/proc/self")
             .is_ok_and(|link| link.as_os_str() == &*std::process::id().to_string());
         if *there == 0 || *start == 0 || *there != namespace() || !sees_itself {
-            return State::Lives;
+            return State::Alive;
         }
         match Thread::read(&format!("/proc/{process}/stat")) {
             Some(leader) if leader.start == *start => {}
@@ -86,8 +86,8 @@ impl Holder {
         let stats = tasks.map(|task| task.path().join("stat").to_string_lossy().into_owned());
         // A thread that cannot be read has just ended; without any thread, nothing is known.
         let threads: Vec<_> = stats.filter_map(|stat| Thread::read(&stat)).collect();
-        let killed = !threads.is_empty() && threads.iter().all(|thread| thread.is_doomed);
-        if killed { State::Killed } else { State::Lives }
+        let killed = !threads.is_empty() && threads.iter().all(|thread| thread.is_exiting);
+        if killed { State::Killed } else { State::Alive }
     }
 }
 
@@ -101,7 +101,7 @@ fn namespace() -> u64 {
 struct Thread {
     start: u64,
     /// True if it has ended, or will without another step of its program.
-    is_doomed: bool,
+    is_exiting: bool,
 }
 
 impl Thread {
@@ -114,8 +114,8 @@ impl Thread {
         let fields: Vec<_> = stat.rsplit_once(')')?.1.split_ascii_whitespace().collect();
         let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
         let has_ended = matches!(*fields.first()?, "Z" | "X");
-        let is_doomed = has_ended || number(9)? & ENDS != 0 || number(31)? & KILLED != 0;
-        Some(Self { start: number(22)?, is_doomed })
+        let is_exiting = has_ended || number(9)? & EXITING != 0 || number(31)? & KILLED != 0;
+        Some(Self { start: number(22)?, is_exiting })
     }
 }
 
@@ -132,16 +132,16 @@ mod tests {
         assert_eq!(Holder::parse(&this.words()), Some(this.clone()));
         assert!(this.namespace > 0 && this.start > 0 && this.boot.len() == 36, "{this:?}");
         let old = Holder::parse("12").unwrap();
-        assert_eq!((old.namespace, old.start, old.state()), (0, 0, State::Lives));
-        assert!(!this.is_of_another_boot() && !old.is_of_another_boot());
-        assert!(Holder { boot: "1".into(), ..this }.is_of_another_boot());
+        assert_eq!((old.namespace, old.start, old.state()), (0, 0, State::Alive));
+        assert!(!this.is_from_other_boot() && !old.is_from_other_boot());
+        assert!(Holder { boot: "1".into(), ..this }.is_from_other_boot());
         assert_eq!(Holder::parse("x"), None);
     }
 
     #[test]
-    fn only_the_kernel_says_who_has_ended() {
+    fn holder_state_follows_kernel_process_state() {
         let this = Holder::this();
-        assert_eq!(this.state(), State::Lives);
+        assert_eq!(this.state(), State::Alive);
         assert_eq!(
             Holder { start: this.start + 1, ..this.clone() }.state(),
             State::Ended,
@@ -150,7 +150,7 @@ mod tests {
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
         let start = Thread::read(&format!("/proc/{}/stat", child.id())).unwrap().start;
         let holder = Holder { process: child.id(), start, ..this.clone() };
-        assert_eq!(holder.state(), State::Lives);
+        assert_eq!(holder.state(), State::Alive);
         child.kill().unwrap();
         // On its way it may look like neither. It stays a zombie until we wait for it.
         let deadline = Instant::now() + Duration::from_secs(20);
@@ -161,7 +161,7 @@ mod tests {
         child.wait().unwrap();
         assert_eq!(holder.state(), State::Ended);
         let elsewhere = Holder { namespace: this.namespace + 1, ..holder };
-        assert_eq!(elsewhere.state(), State::Lives, "its number says nothing here");
+        assert_eq!(elsewhere.state(), State::Alive, "its number says nothing here");
     }
 
     #[test]
@@ -173,14 +173,14 @@ mod tests {
             );
             Thread::parse(&text).unwrap()
         };
-        assert_eq!(stat("D", 0, 0), Thread { start: 99, is_doomed: false });
-        assert!(stat("Z", 0, 0).is_doomed && stat("D", 4, 0).is_doomed && stat("D", 0, 256).is_doomed);
-        assert!(!stat("S", 0x40_0000, 1 << 14).is_doomed);
+        assert_eq!(stat("D", 0, 0), Thread { start: 99, is_exiting: false });
+        assert!(stat("Z", 0, 0).is_exiting && stat("D", 4, 0).is_exiting && stat("D", 0, 256).is_exiting);
+        assert!(!stat("S", 0x40_0000, 1 << 14).is_exiting);
     }
 
     proptest::proptest! {
         #[test]
-        fn no_text_is_too_strange(text: String) {
+        fn any_text_parses_without_panic(text: String) {
             let _ = (Thread::parse(&text), Holder::parse(&text));
         }
     }

@@ -190,7 +190,7 @@ pub fn clean_one(journal: &Path) -> Option<CleanOutcome> {
         // The process with the lock uses the journal, unless it was killed or has ended.
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
             match holder(journal)?.state() {
-                State::Lives => return None,
+                State::Alive => return None,
                 // One of its threads hangs in a dead server, and gets an error this way.
                 State::Killed => {
                     for step in File::open(journal).map(|mut file| read(&mut file)).ok()? {
@@ -200,10 +200,10 @@ pub fn clean_one(journal: &Path) -> Option<CleanOutcome> {
                 // A command that it started still works, and will end.
                 State::Ended => {}
             }
-            match lock_in_time(journal) {
+            match lock_with_timeout(journal) {
                 Some(file) => file,
                 None => {
-                    let leftovers = vec![String::from("everything: a command that it started does not exit")];
+                    let leftovers = vec![String::from("all steps: a command that it started does not exit")];
                     return Some(CleanOutcome { journal: journal.to_owned(), undone: Vec::new(), leftovers });
                 }
             }
@@ -323,7 +323,7 @@ fn lock(journal: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-fn lock_in_time(journal: &Path) -> Option<File> {
+fn lock_with_timeout(journal: &Path) -> Option<File> {
     (0..100).find_map(|_| {
         std::thread::sleep(std::time::Duration::from_millis(20));
         lock(journal).ok()
@@ -348,8 +348,8 @@ fn read(file: &mut File) -> Vec<Step> {
     let mut lines = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
     match lines.next() {
         Some(head) if head.starts_with(HEAD) => {
-            let is_past = parse_head(head).is_some_and(|holder| holder.is_of_another_boot());
-            lines.filter_map(Step::parse).filter(|step| !is_past || step.outlives_a_boot()).collect()
+            let is_past = parse_head(head).is_some_and(|holder| holder.is_from_other_boot());
+            lines.filter_map(Step::parse).filter(|step| !is_past || step.survives_reboot()).collect()
         }
         _ => Vec::new(),
     }
@@ -364,7 +364,7 @@ fn undo(steps: &[Step], journal: &Path) -> CleanOutcome {
         match step.undo() {
             Outcome::Undone => cleaned.undone.push(step.to_string()),
             Outcome::NotThere => {}
-            Outcome::Left(why) => cleaned.leftovers.push(format!("{step}: {why}")),
+            Outcome::Leftover(why) => cleaned.leftovers.push(format!("{step}: {why}")),
         }
     }
     if cleaned.leftovers.is_empty() {

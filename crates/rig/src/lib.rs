@@ -70,7 +70,7 @@ pub use neighbour::{Hogs, Neighbour};
 pub use network::{Network, SSHD_PLACES};
 pub use owner::Rig;
 pub use serve::serve;
-pub use served::{Direction, Request, Served};
+pub use served::{Direction, Request, RequestLog};
 pub use spec::{
     DiskBacking, DiskSpec, FuseSpec, HogsSpec, MemorySpec, NeighbourSpec, NetworkSpec, OpenFilePolicy,
     QuotaSpec, Spec,

@@ -22,11 +22,11 @@ pub(crate) enum Reply {
     /// The command is done, at this instant; the last line of each answer.
     Done(u64),
     /// The command could not be done.
-    Cannot(UserError),
+    Failed(UserError),
     /// One answered request.
     Request(Request),
     /// Something that could not be undone.
-    Left(String),
+    Leftover(String),
 }
 
 impl Reply {
@@ -64,7 +64,7 @@ pub(crate) enum Next {
     /// Something else happened first: one of the other descriptors can be read.
     Other,
     /// The time is up.
-    Late,
+    TimedOut,
 }
 
 /// Lines from a descriptor, awaited together with others.
@@ -96,7 +96,7 @@ impl<F: AsFd> Lines<F> {
             match poll(&mut polled, left.map(timespec).as_ref()) {
                 Err(Errno::INTR) => continue,
                 Err(errno) => return Err(errno.into()),
-                Ok(0) => return Ok(Next::Late),
+                Ok(0) => return Ok(Next::TimedOut),
                 Ok(_) => {}
             }
             let happened: Vec<_> = polled.iter().map(|polled| !polled.revents().is_empty()).collect();
@@ -124,13 +124,13 @@ mod tests {
     use crate::served::Direction;
 
     #[test]
-    fn lines_come_whole_or_not_at_all() {
+    fn partial_line_is_returned_only_once_complete() {
         let (from, mut to) = io::pipe().unwrap();
         let mut lines = Lines::new(from);
         let soon = || Some(Instant::now() + Duration::from_millis(5));
         to.write_all(b"one\ntw").unwrap();
         assert_eq!(lines.next(&[], soon()).unwrap(), Next::Line("one".into()));
-        assert_eq!(lines.next(&[], soon()).unwrap(), Next::Late);
+        assert_eq!(lines.next(&[], soon()).unwrap(), Next::TimedOut);
         to.write_all(b"o\n\n").unwrap();
         assert_eq!(lines.next(&[], None).unwrap(), Next::Line("two".into()));
         assert_eq!(lines.next(&[], None).unwrap(), Next::Line(String::new()));
@@ -155,12 +155,12 @@ mod tests {
     fn user_error_parses_back_from_its_line() {
         let plain = UserError::new("mount /mnt/a b", "it is\nfull");
         for error in [plain.clone(), plain.help("free some space")] {
-            comes_back(Reply::Cannot(error));
+            comes_back(Reply::Failed(error));
         }
     }
 
     #[test]
-    fn every_request_comes_back_from_its_line() {
+    fn request_parses_back_from_its_line() {
         for direction in [Direction::Read, Direction::Write, Direction::Sync, Direction::Name] {
             let (arrived_ns, answered_ns) = (12, 46);
             let request = Request { direction, arrived_ns, answered_ns, offset_bytes: 0, length_bytes: 4096 };

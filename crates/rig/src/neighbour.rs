@@ -13,7 +13,7 @@ use rustix::fs::OFlags;
 
 use crate::clock::now_ns;
 use crate::journal::Journal;
-use crate::served::{Direction, Request, Served};
+use crate::served::{Direction, Request, RequestLog};
 use crate::spec::{HogsSpec, NeighbourSpec};
 
 /// Alignment of direct I/O that all devices accept.
@@ -23,7 +23,7 @@ const ALIGNMENT_BYTES: usize = 4096;
 #[derive(Debug)]
 pub struct Neighbour {
     reader: Worker,
-    served: Arc<Mutex<Served>>,
+    served: Arc<Mutex<RequestLog>>,
     journal: Journal,
 }
 
@@ -46,9 +46,9 @@ impl Neighbour {
             .open(&path)
             .map_err(|error| fail("open with O_DIRECT", error))?;
         // The first read shows if direct reads work at all.
-        let mut block = Aligned::new(spec.block_bytes as usize);
+        let mut block = AlignedBuffer::new(spec.block_bytes as usize);
         file.read_exact_at(block.bytes_mut(), 0).map_err(|error| fail("read", error))?;
-        let served = Arc::new(Mutex::new(Served::default()));
+        let served = Arc::new(Mutex::new(RequestLog::default()));
         let log = Arc::clone(&served);
         let gap_ns = 1_000_000_000 / spec.reads_per_second.max(1);
         let reader =
@@ -57,12 +57,12 @@ impl Neighbour {
     }
 
     /// Returns its reads since the last [`Neighbour::take_served`]; a request arrives when it is due.
-    pub fn served(&self) -> Served {
+    pub fn served(&self) -> RequestLog {
         self.served.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Returns the same, and resets the counts.
-    pub fn take_served(&self) -> Served {
+    pub fn take_served(&self) -> RequestLog {
         std::mem::take(&mut *self.served.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -102,10 +102,10 @@ fn fill(path: &std::path::Path, bytes: u64) -> std::io::Result<()> {
 
 fn read(
     file: &File,
-    mut block: Aligned,
+    mut block: AlignedBuffer,
     blocks: u64,
     gap_ns: u64,
-    served: &Mutex<Served>,
+    served: &Mutex<RequestLog>,
     ended: &AtomicBool,
 ) {
     let mut random = fastrand::Rng::with_seed(2);
@@ -137,13 +137,13 @@ fn read(
 }
 
 /// Memory at an address that suits direct I/O.
-struct Aligned {
+struct AlignedBuffer {
     bytes: Vec<u8>,
     at: usize,
     length: usize,
 }
 
-impl Aligned {
+impl AlignedBuffer {
     fn new(length: usize) -> Self {
         let bytes = vec![0; length + ALIGNMENT_BYTES];
         // The address lies within the added room, which is as large as the alignment.

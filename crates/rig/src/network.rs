@@ -26,7 +26,7 @@ const DEVICES: &str = "/sys/class/net";
 /// Prefix of our devices' names; the kernel takes 15 letters.
 const LINK_PREFIX: &str = "skye-";
 /// The device at the server's end, which is alone there.
-const FAR: &str = "server";
+const PEER_DEVICE: &str = "server";
 /// Port of the server, which is alone there, too.
 const PORT: u16 = 2022;
 /// The script that delays the traffic of `sshfs`.
@@ -41,7 +41,7 @@ const QUEUE: &str = "16mb";
 /// Room for keys and the like.
 const OWN_BYTES: u64 = 1 << 20;
 /// Timeout for the start of a server or its client.
-const BEGINNING: Duration = Duration::from_secs(30);
+const START_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Makes a root for the server alone, without copies of other mounts, which would keep their devices busy. An sshd
 /// needs a directory in /run and an unlocked account, and reads the system's files for both.
@@ -202,15 +202,27 @@ impl Network {
     /// Joins both ends, and gives them addresses.
     fn connect(&mut self, subnet: Subnet) -> Result<(), UserError> {
         let action = "create a network for the server";
-        let server = self.server_number();
+        let server = self.server_pid();
         self.journal.note(Step::Link(self.link.clone()))?;
-        let pair = ["link", "add", "name", &self.link, "type", "veth", "peer", "name", FAR, "netns", &server];
+        let pair = [
+            "link",
+            "add",
+            "name",
+            &self.link,
+            "type",
+            "veth",
+            "peer",
+            "name",
+            PEER_DEVICE,
+            "netns",
+            &server,
+        ];
         self.ip(&pair, action)?;
         self.ip(&["address", "add", &format!("{}/30", subnet.local_address()), "dev", &self.link], action)?;
         self.ip(&["link", "set", "dev", &self.link, "up"], action)?;
-        let there = |words: &[&str]| self.run_there(&[&["ip"], words].concat(), action);
-        there(&["address", "add", &format!("{}/30", subnet.peer_address()), "dev", FAR])?;
-        there(&["link", "set", "dev", FAR, "up"])
+        let there = |words: &[&str]| self.run_in_namespace(&[&["ip"], words].concat(), action);
+        there(&["address", "add", &format!("{}/30", subnet.peer_address()), "dev", PEER_DEVICE])?;
+        there(&["link", "set", "dev", PEER_DEVICE, "up"])
     }
 
     /// Gives both ends the rate.
@@ -225,7 +237,7 @@ impl Network {
         };
         let here = words(&self.link);
         self.journal.run(Command::new(here[0]).args(&here[1..]), &action)?;
-        self.run_there(&words(FAR), &action)
+        self.run_in_namespace(&words(PEER_DEVICE), &action)
     }
 
     fn mount(&mut self, home: &Path, subnet: Subnet) -> Result<(), UserError> {
@@ -269,7 +281,7 @@ impl Network {
     }
 
     /// PID of a process in the namespace of the network.
-    fn server_number(&self) -> String {
+    fn server_pid(&self) -> String {
         self.server.as_ref().map(|server| server.id().to_string()).unwrap_or_default()
     }
 
@@ -278,9 +290,9 @@ impl Network {
         done.map(drop).map_err(|error| error.help("run it as root, and install iproute2"))
     }
 
-    fn run_there(&self, words: &[&str], action: &str) -> Result<(), UserError> {
+    fn run_in_namespace(&self, words: &[&str], action: &str) -> Result<(), UserError> {
         let mut nsenter = Command::new("nsenter");
-        nsenter.args(["--target", &self.server_number(), "--net"]).args(words);
+        nsenter.args(["--target", &self.server_pid(), "--net"]).args(words);
         self.journal.run(&mut nsenter, action).map(drop)
     }
 }
@@ -300,9 +312,9 @@ fn begin(command: &mut Command, log: &Path, action: &str) -> Result<Child, UserE
     command::start(command, action)
 }
 
-/// Waits until `holds` returns true. Fails if the program exits first, or after `BEGINNING`.
+/// Waits until `holds` returns true. Fails if the program exits first, or after `START_TIMEOUT`.
 fn wait(program: &mut Child, holds: impl Fn() -> bool, log: &Path, action: &str) -> Result<(), UserError> {
-    let deadline = Instant::now() + BEGINNING;
+    let deadline = Instant::now() + START_TIMEOUT;
     let log_text =
         || fs::read_to_string(log).unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ");
     while !holds() {
@@ -310,7 +322,7 @@ fn wait(program: &mut Child, holds: impl Fn() -> bool, log: &Path, action: &str)
             return Err(UserError::new(action, format!("{status}: {}", log_text())));
         }
         if Instant::now() >= deadline {
-            let seconds = BEGINNING.as_secs();
+            let seconds = START_TIMEOUT.as_secs();
             return Err(UserError::new(
                 action,
                 format!("it did not start within {seconds} s: {}", log_text()),
@@ -335,7 +347,7 @@ pub(crate) fn remove_link(name: &str) -> Outcome {
     match done {
         // If its other end has gone with the server, the kernel is about to remove it.
         Err(_) if !link_exists() => Outcome::Undone,
-        Err(error) => Outcome::Left(error.cause),
+        Err(error) => Outcome::Leftover(error.cause),
         Ok(_) => Outcome::Undone,
     }
 }
@@ -349,7 +361,7 @@ impl Subnet {
     const RANGE: u32 = 0xa9fe_0000;
     const COUNT: u32 = (0xff00 - 0x0100) / 4;
     /// Addresses of the metadata services of clouds; they need no separate route.
-    const CLOUDS: u32 = 0xa9fe_a9fc;
+    const METADATA_ADDRESSES: u32 = 0xa9fe_a9fc;
 
     /// Returns a subnet without a route. The search starts at the PID, as other rigs may search at the same time.
     fn choose() -> Result<Self, UserError> {
@@ -373,7 +385,7 @@ impl Subnet {
             let both = mask & 0xffff_fffc;
             mask.count_ones() > 16 && to & both == self.0 & both
         };
-        self.0 != Self::CLOUDS && !routes.iter().any(leads_here)
+        self.0 != Self::METADATA_ADDRESSES && !routes.iter().any(leads_here)
     }
 
     fn local_address(self) -> std::net::Ipv4Addr {
@@ -419,7 +431,7 @@ mod tests {
         assert!(
             !first.is_free(&[(0xa9fe_0102, 0xffff_ffff)]) && !first.is_free(&[(0xa9fe_0100, 0xffff_ff00)])
         );
-        assert!(!Subnet(Subnet::CLOUDS).is_free(&[]));
+        assert!(!Subnet(Subnet::METADATA_ADDRESSES).is_free(&[]));
         let last = Subnet::from_number(Subnet::COUNT - 1);
         assert_eq!(
             (last.peer_address().to_string(), Subnet::from_number(Subnet::COUNT)),
@@ -436,7 +448,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn no_route_is_too_strange(text: String) {
+        fn any_route_text_parses_without_panic(text: String) {
             parse_routes(&text);
         }
     }

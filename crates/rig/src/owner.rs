@@ -13,13 +13,13 @@ use model::UserError;
 
 use crate::journal::clean_one;
 use crate::lines::{JOIN, Lines, Next, QUIT, Reply, SERVED, SET, TAKE};
-use crate::served::Served;
+use crate::served::RequestLog;
 use crate::spec::Spec;
 
 /// Longest time to build a rig.
-const BUILDING: Duration = Duration::from_secs(120);
+const BUILD_TIMEOUT: Duration = Duration::from_secs(120);
 /// Timeout for a command to a rig.
-const ANSWERING: Duration = Duration::from_secs(30);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A rig in a separate process. It is undone when it is dropped, and when this process exits or is killed.
 #[derive(Debug)]
@@ -61,7 +61,7 @@ impl Rig {
         let process = Process { child, commands: Some(commands), replies: Lines::new(replies) };
         let mut rig =
             Self { path: PathBuf::new(), device: None, journal: None, process: Mutex::new(process) };
-        let ready = rig.process().reply(&action(), BUILDING)?;
+        let ready = rig.process().reply(&action(), BUILD_TIMEOUT)?;
         let Reply::Ready(path, device, journal) = ready else {
             return Err(UserError::new(action(), format!("the program sent `{ready:?}`")));
         };
@@ -100,7 +100,7 @@ impl Rig {
     }
 
     /// Takes a process into a quota or a memory, with all its threads and its future children. Returns the instant
-    /// after which it is inside. [`Rig::inside`] starts a process that is inside from its first instruction.
+    /// after which it is inside. [`Rig::command_inside`] starts a process that is inside from its first instruction.
     ///
     /// # Errors
     /// There is no such process, it has real-time priority, or the rig is no group of processes.
@@ -110,7 +110,7 @@ impl Rig {
 
     /// Returns a command that runs a program inside a quota or a memory from its first instruction on. Arguments and
     /// the like are added as to any other command. It ends with 126 if it cannot get in.
-    pub fn inside(&self, program: impl AsRef<OsStr>) -> Command {
+    pub fn command_inside(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new("sh");
         // The PID is the program's own, as the shell becomes the program.
         command.args(["-c", "echo $$ > \"$0\"/cgroup.procs || exit 126; exec \"$@\""]);
@@ -121,7 +121,7 @@ impl Rig {
     fn send_command(&self, line: &str, action: String) -> Result<u64, UserError> {
         let mut process = self.process();
         process.send_line(line, &action)?;
-        match process.reply(&action, ANSWERING)? {
+        match process.reply(&action, REPLY_TIMEOUT)? {
             Reply::Done(instant_ns) => Ok(instant_ns),
             other => Err(UserError::new(action, format!("it sent `{other:?}`"))),
         }
@@ -131,7 +131,7 @@ impl Rig {
     ///
     /// # Errors
     /// It has no server, or is gone.
-    pub fn served(&self) -> Result<Served, UserError> {
+    pub fn served(&self) -> Result<RequestLog, UserError> {
         self.read_served(SERVED)
     }
 
@@ -139,17 +139,17 @@ impl Rig {
     ///
     /// # Errors
     /// As [`Rig::served`].
-    pub fn take_served(&self) -> Result<Served, UserError> {
+    pub fn take_served(&self) -> Result<RequestLog, UserError> {
         self.read_served(TAKE)
     }
 
-    fn read_served(&self, word: &str) -> Result<Served, UserError> {
+    fn read_served(&self, word: &str) -> Result<RequestLog, UserError> {
         let mut process = self.process();
         let action = "read the request log of a rig";
         process.send_line(word, action)?;
-        let mut served = Served::default();
+        let mut served = RequestLog::default();
         loop {
-            match process.reply(action, ANSWERING)? {
+            match process.reply(action, REPLY_TIMEOUT)? {
                 Reply::Request(request) => served.add(request),
                 _ => return Ok(served),
             }
@@ -173,18 +173,18 @@ impl Rig {
         process.commands = None;
         let mut left = Vec::new();
         let outcome = loop {
-            match process.reply(action, ANSWERING) {
-                Ok(Reply::Left(what)) => left.push(what),
+            match process.reply(action, REPLY_TIMEOUT) {
+                Ok(Reply::Leftover(what)) => left.push(what),
                 outcome => break outcome.map(|_| ()),
             }
         };
         let clean = || journal.as_deref().and_then(clean_one);
         // A killed rig may hang in its own server, and ends only after that is undone.
         let mut cleaned = if outcome.is_err() { clean() } else { None };
-        if !process.wait(ANSWERING) {
+        if !process.wait(REPLY_TIMEOUT) {
             let _ = process.child.kill();
             cleaned = cleaned.or_else(clean);
-            process.wait(ANSWERING);
+            process.wait(REPLY_TIMEOUT);
         }
         drop(process);
         match cleaned {
@@ -224,12 +224,12 @@ impl Process {
         let next = self.replies.next(&[], Some(Instant::now() + within));
         match next.map_err(|error| UserError::new(action, error))? {
             Next::Line(line) => match Reply::parse(&line) {
-                Some(Reply::Cannot(error)) => Err(error),
+                Some(Reply::Failed(error)) => Err(error),
                 Some(reply) => Ok(reply),
                 None => Err(UserError::new(action, format!("the program sent `{line}`"))),
             },
             Next::Ended => Err(UserError::new(action, "it has ended")),
-            Next::Late | Next::Other => {
+            Next::TimedOut | Next::Other => {
                 Err(UserError::new(action, format!("it has not responded for {} s", within.as_secs())))
             }
         }

@@ -107,7 +107,7 @@ fn pass(mut from: impl Read + Send + 'static, mut to: impl Write, delay: Duratio
             }
         }
     });
-    command::make_urgent();
+    command::set_realtime_priority();
     for (due, bytes) in parts {
         thread::sleep(due.saturating_duration_since(Instant::now()));
         to.write_all(&bytes)?;

@@ -18,7 +18,7 @@ use crate::lines::{JOIN, Lines, Next, QUIT, Reply, SERVED, SET, TAKE};
 use crate::neighbour::{Hogs, Neighbour};
 use crate::network::Network;
 use crate::relay;
-use crate::served::Served;
+use crate::served::RequestLog;
 use crate::spec::{self, Spec};
 
 /// Runs the rig that the words describe. It ends when `commands` end, on a signal, or when the parent process is gone.
@@ -39,14 +39,14 @@ pub fn serve(words: &[OsString], commands: impl AsFd, mut replies: impl Write) -
         Ok(built) => built,
         Err(error) => {
             // The owner may be gone.
-            let _ = Reply::Cannot(error).send(&mut replies);
+            let _ = Reply::Failed(error).send(&mut replies);
             return false;
         }
     };
     let obeyed = obey(&mut work, commands, &ends, &mut replies);
     let left = work.undo();
     let is_undone = left.is_empty();
-    for reply in left.into_iter().map(Reply::Left).chain([Reply::Done(now_ns())]) {
+    for reply in left.into_iter().map(Reply::Leftover).chain([Reply::Done(now_ns())]) {
         let _ = reply.send(&mut replies);
     }
     obeyed.is_ok() && is_undone
@@ -99,16 +99,16 @@ fn obey(work: &mut Work, commands: impl AsFd, ends: &Ends, replies: &mut impl Wr
                 format!("the commands are {SET}, {JOIN}, {SERVED}, {TAKE} and {QUIT}"),
             )),
         };
-        done.map_or_else(Reply::Cannot, |()| Reply::Done(now_ns())).send(replies)?;
+        done.map_or_else(Reply::Failed, |()| Reply::Done(now_ns())).send(replies)?;
         replies.flush()?;
     }
     Ok(())
 }
 
-fn send_served(served: Option<Served>, replies: &mut impl Write) -> Result<(), UserError> {
+fn send_served(served: Option<RequestLog>, replies: &mut impl Write) -> Result<(), UserError> {
     let served = served.ok_or_else(|| {
         UserError::new("report the request log", "this rig has no server")
-            .help("use a fuse, a disk over one, or a neighbour")
+            .help("use a `fuse` rig, a `disk` over one, or a `neighbour`")
     })?;
     let mut text = io::BufWriter::new(replies);
     let sent = served.requests.iter().try_for_each(|request| Reply::Request(*request).send(&mut text));
@@ -179,7 +179,7 @@ impl Work {
         }
     }
 
-    fn served(&self) -> Option<Served> {
+    fn served(&self) -> Option<RequestLog> {
         match self {
             Self::Fuse(fuse) => Some(fuse.served()),
             Self::Disk(disk) => disk.served(),
@@ -188,7 +188,7 @@ impl Work {
         }
     }
 
-    fn take_served(&self) -> Option<Served> {
+    fn take_served(&self) -> Option<RequestLog> {
         match self {
             Self::Fuse(fuse) => Some(fuse.take_served()),
             Self::Disk(disk) => disk.take_served(),
@@ -200,7 +200,7 @@ impl Work {
     fn undo(&mut self) -> Vec<String> {
         match self {
             Self::Fuse(fuse) => {
-                fuse.server().let_go();
+                fuse.server().release_all();
                 fuse.journal().undo()
             }
             Self::Disk(disk) => disk.undo(),

@@ -48,8 +48,8 @@ impl Request {
 
 /// All requests answered since the last reset, in the order of the answers.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub struct Served {
-    /// Each request, up to [`Served::REQUESTS_MAX`].
+pub struct RequestLog {
+    /// Each request, up to [`RequestLog::REQUESTS_MAX`].
     pub requests: Vec<Request>,
     /// Reads that were answered.
     pub reads: u64,
@@ -65,7 +65,7 @@ pub struct Served {
     pub bytes_written: u64,
 }
 
-impl Served {
+impl RequestLog {
     /// Maximum number of logged requests; further ones are only counted.
     pub const REQUESTS_MAX: usize = 4 << 20;
 
@@ -102,8 +102,9 @@ impl Served {
     #[must_use]
     pub fn between(&self, from_ns: u64, to_ns: u64) -> Self {
         let mut some = Self::default();
-        let inside = self.requests.iter().filter(|request| (from_ns..to_ns).contains(&request.arrived_ns));
-        inside.for_each(|found| some.add(*found));
+        let command_inside =
+            self.requests.iter().filter(|request| (from_ns..to_ns).contains(&request.arrived_ns));
+        command_inside.for_each(|found| some.add(*found));
         some
     }
 
@@ -135,7 +136,7 @@ impl Served {
     }
 
     /// Mean number of requests in flight over the same span (Little's law).
-    pub fn under_way(&self) -> f64 {
+    pub fn in_flight(&self) -> f64 {
         self.mean_ns() / 1e9 * self.per_second()
     }
 }
@@ -162,7 +163,7 @@ mod tests {
 
     #[test]
     fn sums_and_quantiles_are_those_of_the_requests() {
-        let mut served = Served::default();
+        let mut served = RequestLog::default();
         (1..=100).for_each(|i| served.add(request(Direction::Read, i * 10, i)));
         served.add(request(Direction::Write, 5, 1000));
         served.add(request(Direction::Sync, 5, 0));
@@ -173,6 +174,6 @@ mod tests {
         assert!((reads.mean_ns() - 50.5).abs() < 1e-9);
         assert!((reads.per_second() - 100.0 * 1e9 / 1090.0).abs() < 1.0);
         assert_eq!(reads.between(10, 30).reads, 2);
-        assert_eq!(Served::default().quantile_ns(0.5), 0);
+        assert_eq!(RequestLog::default().quantile_ns(0.5), 0);
     }
 }

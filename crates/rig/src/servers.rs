@@ -43,7 +43,7 @@ pub(crate) fn end(home: &Path) -> Outcome {
         }
         thread::sleep(Duration::from_millis(20));
     }
-    if found { Outcome::Left("they do not exit".into()) } else { Outcome::NotThere }
+    if found { Outcome::Leftover("they do not exit".into()) } else { Outcome::NotThere }
 }
 
 fn processes() -> impl Iterator<Item = Pid> {

@@ -25,7 +25,7 @@ use server::put_timing;
 pub use server::{FuseSpec, OpenFilePolicy};
 
 /// Prefix of words on the server under a disk.
-pub(crate) const OVER: &str = "over.";
+pub(crate) const SERVER_PREFIX: &str = "over.";
 /// Prefix of words on the disk under a disk.
 const LOWER_PREFIX: &str = "on.";
 
@@ -244,7 +244,7 @@ impl DiskSpec {
     }
 
     fn put(&mut self, key: &str, value: &str) -> Result<bool, String> {
-        if let Some(key) = key.strip_prefix(OVER) {
+        if let Some(key) = key.strip_prefix(SERVER_PREFIX) {
             return match &mut self.on {
                 DiskBacking::Fuse(server) => server.put(key, value),
                 _ => Err("use `over` before the settings of the lower server".into()),
@@ -282,7 +282,7 @@ impl DiskSpec {
             DiskBacking::Directory(directory) => words.push(format!("in={}", escape(directory))),
             DiskBacking::Fuse(server) => {
                 words.push("over".into());
-                words.extend(server.words().iter().map(|word| format!("{OVER}{word}")));
+                words.extend(server.words().iter().map(|word| format!("{SERVER_PREFIX}{word}")));
             }
             DiskBacking::Disk(lower) => {
                 words.push("on".into());
@@ -652,19 +652,19 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_rig_comes_back_from_its_words(spec in any_spec()) {
+        fn rig_spec_parses_back_from_its_words(spec in any_spec()) {
             let words: Vec<OsString> = spec.words().into_iter().map(Into::into).collect();
             prop_assert_eq!(Spec::parse(&words).unwrap(), spec);
         }
 
         #[test]
-        fn no_words_are_too_strange(words: Vec<String>) {
+        fn any_words_parse_without_panic(words: Vec<String>) {
             let _ = Spec::parse(&words.into_iter().map(Into::into).collect::<Vec<_>>());
         }
     }
 
     #[test]
-    fn words_of_people_are_understood() {
+    fn hand_written_rig_spec_parses() {
         let spec = parse("fuse slots=4 service=1ms slow=20ms@0.1 stall=200ms/1s timed=reads").unwrap();
         let same = Spec::fuse().slots(4).service_us(1000).slow(0.1, 20_000).stall_ms(200, 1000).only_reads();
         assert_eq!(spec, same.into());

@@ -53,7 +53,7 @@ pub(crate) enum Outcome {
     /// It was never made, was undone before, or was replaced by an object of another owner.
     NotThere,
     /// It exists and may be the rig's; the text is the reason why it stays.
-    Left(String),
+    Leftover(String),
 }
 
 impl Step {
@@ -79,7 +79,7 @@ impl Step {
             Self::Loop { backing, known } if is_below_ours(backing) => detach(backing, known.as_ref()),
             Self::Zram { number, bytes, sequence } => remove_zram(number, *bytes, *sequence),
             Self::Throttle { file, device, old, new, sequence } if old != new => {
-                unlimit(file, device, [*old, *new], *sequence)
+                restore_limit(file, device, [*old, *new], *sequence)
             }
             Self::Setting { backing, file, old, sequence } => put_back(backing, file, old, *sequence),
             Self::Cgroup(path) if has_our_name(path) => cgroup::remove(path),
@@ -100,7 +100,7 @@ impl Step {
     }
 
     /// Returns true if it is still there after a reboot.
-    pub(crate) fn outlives_a_boot(&self) -> bool {
+    pub(crate) fn survives_reboot(&self) -> bool {
         matches!(self, Self::Directory(_) | Self::File(_))
     }
 
@@ -153,7 +153,7 @@ fn is_below_ours(path: &Path) -> bool {
 fn outcome(done: Result<(), String>) -> Outcome {
     match done {
         Ok(()) => Outcome::Undone,
-        Err(why) => Outcome::Left(why),
+        Err(why) => Outcome::Leftover(why),
     }
 }
 
@@ -164,13 +164,13 @@ fn remove(path: &Path, flags: AtFlags) -> Outcome {
     let directory = match if flags.is_empty() { open_own(parent) } else { open(parent) } {
         Ok(directory) => directory,
         Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::PERM) => return Outcome::NotThere,
-        Err(errno) => return Outcome::Left(words(errno)),
+        Err(errno) => return Outcome::Leftover(words(errno)),
     };
     match rustix::fs::unlinkat(&directory, name, flags) {
         Ok(()) => Outcome::Undone,
         Err(Errno::NOENT | Errno::NOTDIR | Errno::ISDIR) => Outcome::NotThere,
-        Err(Errno::NOTEMPTY) => Outcome::Left("it is not empty".into()),
-        Err(errno) => Outcome::Left(words(errno)),
+        Err(Errno::NOTEMPTY) => Outcome::Leftover("it is not empty".into()),
+        Err(errno) => Outcome::Leftover(words(errno)),
     }
 }
 
@@ -223,8 +223,8 @@ fn unmount(file_system: &str, at: &Path) -> Outcome {
         before => before != MountState::Nothing,
     };
     match mount_state(file_system, at) {
-        MountState::Ours => Outcome::Left("it stays mounted".into()),
-        MountState::Covered(over) => Outcome::Left(format!("it is covered by another mount: {over}")),
+        MountState::Ours => Outcome::Leftover("it stays mounted".into()),
+        MountState::Covered(over) => Outcome::Leftover(format!("it is covered by another mount: {over}")),
         // Someone else unmounted it.
         MountState::Nothing if was_mounted => Outcome::Undone,
         MountState::Nothing => Outcome::NotThere,
@@ -258,10 +258,10 @@ fn detach(backing: &Path, known: Option<&(String, u64)>) -> Outcome {
         }
         thread::sleep(Duration::from_millis(20));
     }
-    Outcome::Left("it is in use, and will be removed with its last user".into())
+    Outcome::Leftover("it is in use, and will be removed with its last user".into())
 }
 
-fn unlimit(file: &Path, device: &str, [old, new]: [u64; 2], sequence: Option<u64>) -> Outcome {
+fn restore_limit(file: &Path, device: &str, [old, new]: [u64; 2], sequence: Option<u64>) -> Outcome {
     if throttle::read(file, device) != Some(new) {
         return Outcome::NotThere;
     }
@@ -272,7 +272,7 @@ fn unlimit(file: &Path, device: &str, [old, new]: [u64; 2], sequence: Option<u64
     if identity::is_same(&directory, sequence) || identity::is_free_loop(&directory) {
         outcome(fs::write(file, format!("{device} {old}")).map_err(|error| error.to_string()))
     } else if directory.exists() {
-        Outcome::Left("another process uses the device now".into())
+        Outcome::Leftover("another process uses the device now".into())
     } else {
         Outcome::NotThere
     }
@@ -301,7 +301,7 @@ fn remove_zram(number: &str, bytes: u64, sequence: Option<u64>) -> Outcome {
             // The rig was killed before it set the size.
             (Some(0), Some(_)) => {}
             (Some(0), None) => {
-                return Outcome::Left("it has no size, and may belong to another process".into());
+                return Outcome::Leftover("its disksize is 0, so it may belong to another process".into());
             }
             _ => return Outcome::NotThere,
         }
@@ -314,7 +314,7 @@ fn remove_zram(number: &str, bytes: u64, sequence: Option<u64>) -> Outcome {
         // A program that inspects new devices may hold it open for a moment.
         thread::sleep(Duration::from_millis(20));
     }
-    Outcome::Left("it is in use".into())
+    Outcome::Leftover("it is in use".into())
 }
 
 #[cfg(test)]
@@ -323,7 +323,7 @@ mod tests {
     use crate::journal::Journal;
 
     #[test]
-    fn every_step_comes_back_from_its_line() {
+    fn step_parses_back_from_its_line() {
         let ours = PathBuf::from("/tmp/a b/skye-rig.12345678");
         for step in [
             Step::Directory(ours.clone()),
@@ -412,7 +412,7 @@ mod tests {
             ]
         };
         let [limit, setting, attached] = steps(sequence - 1).map(|step| step.undo());
-        assert!(matches!(limit, Outcome::Left(_)), "{limit:?}");
+        assert!(matches!(limit, Outcome::Leftover(_)), "{limit:?}");
         assert_eq!([setting, attached], [Outcome::NotThere, Outcome::NotThere]);
         assert_eq!((read(), fs::read_to_string(&limits).unwrap()), ("4".into(), format!("{number} 5000\n")));
         assert!(device.is_over(&backing));
@@ -441,13 +441,13 @@ mod tests {
         }
         assert_eq!(undo(bytes * 2, None), Outcome::NotThere);
         let open = fs::File::open(&path).unwrap();
-        assert_eq!(undo(bytes, None), Outcome::Left("it is in use".into()));
+        assert_eq!(undo(bytes, None), Outcome::Leftover("it is in use".into()));
         drop(open);
         let mut kept = [0; 8];
         io::Read::read_exact(&mut fs::File::open(&path).unwrap(), &mut kept).unwrap();
         assert_eq!(&kept, b"precious");
         fs::write(zram.attribute("reset"), "1").unwrap();
-        assert!(matches!(undo(bytes, None), Outcome::Left(why) if why.contains("another process")));
+        assert!(matches!(undo(bytes, None), Outcome::Leftover(why) if why.contains("another process")));
         assert!(Path::new(&path).exists());
         if sequence.is_some() {
             // Another test may get the number at once.
@@ -482,7 +482,7 @@ mod tests {
         let step = Step::Mount { file_system: "tmpfs".into(), at: at.clone() };
         assert_eq!(
             step.undo(),
-            Outcome::Left("it is covered by another mount: tmpfs of foreign, tmpfs of foreign".into())
+            Outcome::Leftover("it is covered by another mount: tmpfs of foreign, tmpfs of foreign".into())
         );
         assert!(mounts::at(&at).len() == 3 && at.join("file").exists());
         // Each call unmounts one.

@@ -72,7 +72,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn every_text_comes_back_from_one_word(bytes: Vec<u8>) {
+        fn any_text_is_escaped_to_one_word_and_back(bytes: Vec<u8>) {
             let text = OsString::from_vec(bytes);
             let word = escape(&text);
             assert!(!word.is_empty() && word.split_ascii_whitespace().count() == 1, "{word:?}");
@@ -80,12 +80,12 @@ mod tests {
         }
 
         #[test]
-        fn no_word_is_too_strange(word: String) {
+        fn any_word_is_unescaped_without_panic(word: String) {
             unescape(&word);
         }
 
         #[test]
-        fn every_time_comes_back(time_ns in 0..u64::MAX / 2) {
+        fn formatted_time_parses_back(time_ns in 0..u64::MAX / 2) {
             assert_eq!(parse_time(&time(time_ns)), Ok(time_ns));
         }
     }

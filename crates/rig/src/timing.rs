@@ -106,7 +106,7 @@ pub struct Timing {
 
 impl Timing {
     /// Returns true if nothing takes time.
-    pub fn is_at_once(&self) -> bool {
+    pub fn is_immediate(&self) -> bool {
         *self == Self { slots: self.slots, timed: self.timed, ..Self::default() }
     }
 
@@ -133,7 +133,7 @@ impl Timing {
             .map(|step| step.service)
             .next_back();
         let service = step.or(slow).unwrap_or(self.service).draw(random);
-        (applies && !self.is_at_once()).then_some(service)
+        (applies && !self.is_immediate()).then_some(service)
     }
 }
 
@@ -150,7 +150,7 @@ pub(crate) struct Queue {
     /// Reads and writes that took time so far.
     served: u64,
     /// Instant when the last promised byte has been moved.
-    moved_ns: u64,
+    transfer_end_ns: u64,
     /// Blocks that were read: the file and the block's number.
     cached: HashSet<(u64, u64)>,
     random: Rng,
@@ -165,7 +165,7 @@ impl Queue {
             free_ns: BinaryHeap::new(),
             under_way_ns: BinaryHeap::new(),
             served: 0,
-            moved_ns: 0,
+            transfer_end_ns: 0,
             cached: HashSet::new(),
             random,
         };
@@ -181,7 +181,7 @@ impl Queue {
     pub(crate) fn set(&mut self, timing: Timing, now_ns: u64) {
         self.timing = timing;
         self.origin_ns = now_ns;
-        self.moved_ns = now_ns;
+        self.transfer_end_ns = now_ns;
         self.served = 0;
         self.cached.clear();
         let slots = timing.slots.map_or(0, |slots| slots.max(1) as usize);
@@ -216,8 +216,8 @@ impl Queue {
         let mut due_ns = start_ns + service_ns;
         if let Some(rate) = self.timing.bytes_per_second.filter(|_| direction.moves_bytes()) {
             let moving_ns = u128::from(length_bytes) * 1_000_000_000 / u128::from(rate.max(1));
-            self.moved_ns = self.moved_ns.max(start_ns) + moving_ns as u64;
-            due_ns = due_ns.max(self.moved_ns);
+            self.transfer_end_ns = self.transfer_end_ns.max(start_ns) + moving_ns as u64;
+            due_ns = due_ns.max(self.transfer_end_ns);
         }
         if self.timing.slots.is_some() {
             self.free_ns.push(Reverse(due_ns));
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn slots_make_a_queue_of_known_waiting() {
+    fn requests_beyond_the_slots_are_queued() {
         // 10 at once on 4 slots of 1 ms: in waves of four.
         let timing = Timing { slots: Some(4), service: Span::ns(MS), ..Timing::default() };
         let due = reads(timing, [0; 10]);
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn some_are_slow_and_others_are_spread() {
+    fn slow_share_and_spread_of_service_times_match_spec() {
         let slow = Some(Slow { share: 0.25, service: Span::ns(20 * MS) });
         let timing = Timing { service: Span::ns(2 * MS), slow, ..Timing::default() };
         let due = reads(timing, [0; 10_000]);
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn some_take_another_time_beyond_a_number() {
+    fn service_time_steps_at_depth_count_and_size() {
         let step = |count| Some(ServiceStep { count, service: Span::ns(3 * MS) });
         let timing = Timing { service: Span::ns(MS), ..Timing::default() };
         let crowded = Timing { crowded: step(2), ..timing };
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_timed_takes_time() {
+    fn only_timed_directions_have_a_service_time() {
         let timing = Timing { service: Span::ns(MS), timed: TimedDirections::Reads, ..Timing::default() };
         let due = |timing, direction| Queue::new(timing, 0).due_ns(0, direction, 2, 0, 4096);
         assert_eq!(due(timing, Direction::Read), Some(MS));
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn other_times_leave_what_is_under_way() {
+    fn changed_timing_does_not_affect_requests_in_flight() {
         let timing = Timing { slots: Some(2), service: Span::ns(10 * MS), ..Timing::default() };
         let mut queue = Queue::new(timing, 0);
         let read = |queue: &mut Queue, at| queue.due_ns(at, Direction::Read, 2, 0, 4096).unwrap();

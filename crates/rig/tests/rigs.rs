@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rig::{Direction, OpenFilePolicy, Rig, Served, Spec};
+use rig::{Direction, OpenFilePolicy, RequestLog, Rig, Spec};
 use rustix::fs::OFlags;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -139,10 +139,10 @@ fn slots_and_service_time_make_a_known_queue() {
     // Four at a time: 400 take 100 ms, and with 16 readers all slots are busy.
     let (first, last) = span(&served);
     assert!(
-        last - first >= 100 * MS && served.under_way() <= 16.0,
+        last - first >= 100 * MS && served.in_flight() <= 16.0,
         "{} {}",
         last - first,
-        served.under_way()
+        served.in_flight()
     );
     // Set other times while it lives.
     let since_ns = rig.set("service=5ms slots=none").unwrap();
@@ -155,7 +155,7 @@ fn slots_and_service_time_make_a_known_queue() {
     finishes(rig);
 }
 
-fn span(served: &Served) -> (u64, u64) {
+fn span(served: &RequestLog) -> (u64, u64) {
     let first = served.requests.iter().map(|request| request.arrived_ns).min().unwrap();
     (first, served.requests.iter().map(|request| request.answered_ns).max().unwrap())
 }
@@ -245,19 +245,19 @@ fn file_system(name: &str, mib: u64) {
 }
 
 #[test]
-fn ext4_comes_and_goes() {
+fn ext4_rig_is_mounted_and_removed() {
     xtask::require!(root, loop, ext4);
     file_system("ext4", 32);
 }
 
 #[test]
-fn xfs_comes_and_goes() {
+fn xfs_rig_is_mounted_and_removed() {
     xtask::require!(root, loop, xfs);
     file_system("xfs", 320);
 }
 
 #[test]
-fn btrfs_comes_and_goes() {
+fn btrfs_rig_is_mounted_and_removed() {
     xtask::require!(root, loop, btrfs);
     file_system("btrfs", 128);
 }
@@ -387,9 +387,9 @@ fn hogs_take_cpu_time() {
 }
 
 #[test]
-fn names_take_their_time_and_nothing_else_does() {
+fn name_delay_applies_only_to_name_operations() {
     xtask::require!(root, fuse);
-    let rig = start(Spec::fuse().names_us(20_000).slots(1));
+    let rig = start(Spec::fuse().metadata_us(20_000).slots(1));
     rig.take_served().unwrap();
     let path = rig.path().join("new");
     let begin = Instant::now();
@@ -437,7 +437,7 @@ fn names_take_their_time_and_nothing_else_does() {
 fn device_request_limit_bounds_requests_in_flight() {
     xtask::require!(root, loop, fuse);
     let over = || Spec::fuse().slots(32).service_us(20_000);
-    let mut under_way = Vec::new();
+    let mut in_flight = Vec::new();
     for requests in [4, 16] {
         let rig = start(Spec::disk().over(over()).requests(requests));
         thread::scope(|scope| {
@@ -449,18 +449,18 @@ fn device_request_limit_bounds_requests_in_flight() {
         });
         let served = rig.served().unwrap();
         assert_eq!(served.reads, 160);
-        under_way.push(most_at_a_time(&served));
+        in_flight.push(most_at_a_time(&served));
         // 160 reads in waves of as many as fit.
         let (first, last) = span(&served);
         assert!(last - first >= 160 / u64::from(requests) * 20 * MS, "{} ms", (last - first) / MS);
         finishes(rig);
     }
-    assert!(under_way[0] <= 4 && under_way[1] > 4, "{under_way:?}");
+    assert!(in_flight[0] <= 4 && in_flight[1] > 4, "{in_flight:?}");
     let refused = Rig::start(&program(), Spec::disk().requests(1)).unwrap_err().to_string();
     assert!(refused.contains("to 1 requests") && refused.contains("requests="), "{refused}");
 }
 
-fn most_at_a_time(served: &Served) -> usize {
+fn most_at_a_time(served: &RequestLog) -> usize {
     let at = |instant| {
         let holds = |other: &&rig::Request| other.arrived_ns <= instant && instant < other.answered_ns;
         served.requests.iter().filter(holds).count()
@@ -502,9 +502,9 @@ fn quota_throttles_members_and_releases_them() {
         (words[11].parse::<u64>().unwrap() + words[12].parse::<u64>().unwrap()) * 10
     };
     let begin = Instant::now();
-    let mut inside = spin(&mut rig.inside("sh"));
+    let mut command_inside = spin(&mut rig.command_inside("sh"));
     wait_until(|| count("nr_throttled") >= 10);
-    let (used, elapsed) = (cpu_ms(inside.id()), begin.elapsed().as_millis() as u64);
+    let (used, elapsed) = (cpu_ms(command_inside.id()), begin.elapsed().as_millis() as u64);
     // A process gets 20 ms in each period that was begun, and a slice that a CPU may keep. When it was held up, it had
     // used that up.
     assert!(used <= (elapsed / 100 + 2) * 20 + 20, "{used} ms of {elapsed}");
@@ -513,7 +513,7 @@ fn quota_throttles_members_and_releases_them() {
     let mut other = spin(&mut Command::new("sh"));
     rig.join(other.id()).unwrap();
     let members = fs::read_to_string(rig.path().join("cgroup.procs")).unwrap();
-    for process in [inside.id(), other.id()] {
+    for process in [command_inside.id(), other.id()] {
         assert!(members.lines().any(|line| line == process.to_string()), "{process}: {members}");
     }
     rig.set("cpus=0.5 period=50ms").unwrap();
@@ -524,7 +524,7 @@ fn quota_throttles_members_and_releases_them() {
     assert!(rig.join(4_194_305).unwrap_err().to_string().contains("4194305"));
     finishes(rig);
     // They live, and nothing holds them up any more.
-    for child in [&mut inside, &mut other] {
+    for child in [&mut command_inside, &mut other] {
         let group = fs::read_to_string(format!("/proc/{}/cgroup", child.id())).unwrap();
         assert!(!group.contains(rig::PREFIX), "{group}");
         child.kill().unwrap();
@@ -562,14 +562,14 @@ fn memory_limit_caps_page_cache_and_releases_members() {
     };
     read(&mut Command::new("cat"));
     assert_eq!((used(), held_back()), (0, 0), "nobody was inside");
-    read(&mut rig.inside("cat"));
+    read(&mut rig.command_inside("cat"));
     assert!((MIB..=16 * MIB).contains(&used()) && held_back() > 0, "{} {}", used(), held_back());
     // The group gives back the excess.
     rig.set("limit=4m").unwrap();
     assert!(used() <= 4 * MIB, "{}", used());
     rig.set("limit=256m").unwrap();
     let before = held_back();
-    read(&mut rig.inside("cat"));
+    read(&mut rig.command_inside("cat"));
     assert!(used() > 16 * MIB && held_back() == before, "{} {}", used(), held_back());
     assert!(rig.set("cpus=1").unwrap_err().to_string().contains("`cpus` cannot be changed"));
 
@@ -600,16 +600,16 @@ fn killed_memory_rig_releases_its_processes() {
 fn check_kill_with_process_inside(spec: impl Into<Spec>) {
     let rig = start(spec);
     let traces = Traces::from_rig(&rig);
-    let mut inside = rig.inside("sleep").arg("60").spawn().unwrap();
+    let mut command_inside = rig.command_inside("sleep").arg("60").spawn().unwrap();
     wait_until(|| !fs::read_to_string(rig.path().join("cgroup.procs")).unwrap().is_empty());
     kill(rig.id());
     wait_until(|| !rig::is_live(&traces.journal));
     assert!(rig.path().exists());
     let cleaned = rig::clean_one(&traces.journal).unwrap();
     assert_eq!((traces.leftovers(), cleaned.leftovers), (vec![], vec![]));
-    assert_eq!(inside.try_wait().unwrap(), None, "it lives");
-    inside.kill().unwrap();
-    inside.wait().unwrap();
+    assert_eq!(command_inside.try_wait().unwrap(), None, "it lives");
+    command_inside.kill().unwrap();
+    command_inside.wait().unwrap();
     drop(rig);
 }
 

@@ -32,11 +32,11 @@ const BATCH: u32 = 32;
 /// Directory in memory for the same calls. The next measurement removes the leftovers of a killed run.
 pub const MEMORY: &str = "/dev/shm";
 /// Least number of bytes that the calls on memory work on.
-const TWIN_BYTES: u64 = 16 << 20;
+const IN_MEMORY_BYTES_MIN: u64 = 16 << 20;
 /// Most memory that a comparison may take from the machine.
-const TWIN_BYTES_MAX: u64 = 256 << 20;
+const IN_MEMORY_BYTES_MAX: u64 = 256 << 20;
 /// Files that calls on memory visit.
-const TWIN_FILES: u64 = 2048;
+const IN_MEMORY_FILES_MAX: u64 = 2048;
 
 /// CPU time of an operation: its own part, and its share of each visit to the engine.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -44,20 +44,20 @@ pub struct Cost {
     /// Cost of each operation itself.
     pub operation_ns: f64,
     /// Cost of each visit, shared by the batch that it brings.
-    pub visit_ns: f64,
+    pub batch_ns: f64,
 }
 
 impl Cost {
     /// Derives the cost from the times of an operation alone and in batches of [`BATCH`].
     fn from_two(alone_ns: f64, batched_ns: f64) -> Self {
         let batch = f64::from(BATCH);
-        let visit_ns = ((alone_ns - batched_ns) * batch / (batch - 1.0)).max(0.0);
-        Self { operation_ns: (alone_ns - visit_ns).max(0.0), visit_ns }
+        let batch_ns = ((alone_ns - batched_ns) * batch / (batch - 1.0)).max(0.0);
+        Self { operation_ns: (alone_ns - batch_ns).max(0.0), batch_ns }
     }
 
     /// Returns the cost of an operation in batches of that mean length.
     pub fn per_operation_ns(self, batch: f64) -> f64 {
-        self.operation_ns + self.visit_ns / batch.max(1.0)
+        self.operation_ns + self.batch_ns / batch.max(1.0)
     }
 }
 
@@ -70,7 +70,7 @@ pub struct Ceilings {
     nop: Option<Cost>,
     copy_bytes_per_second: Option<f64>,
     /// Rates of the same calls on memory, by spec.
-    twins: Vec<(String, f64)>,
+    in_memory_rates: Vec<(String, f64)>,
     time: Duration,
 }
 
@@ -95,7 +95,7 @@ impl Ceilings {
             null: has_data.then(|| cost(&null)).flatten(),
             nop: has_ring.then(|| cost(&nop)).flatten(),
             copy_bytes_per_second: has_data.then(|| copy_bytes_per_second(time)),
-            twins: twins(root, plan, machine, time, interrupt),
+            in_memory_rates: in_memory_rates(root, plan, machine, time, interrupt),
             time,
         }
     }
@@ -115,10 +115,14 @@ impl Ceilings {
             for batch in [1, BATCH] {
                 let name = format!("{what}, batch {batch}");
                 let rate = 1e9 / cost.per_operation_ns(f64::from(batch));
-                ops(name, rate, format!("{means}, one thread, CPU time of {ms} ms before the run"));
+                ops(
+                    name,
+                    rate,
+                    format!("{means}, one thread, from CPU time, measured for {ms} ms before the run"),
+                );
             }
         }
-        for (spec, rate) in &self.twins {
+        for (spec, rate) in &self.in_memory_rates {
             ops(
                 format!("memory, {spec}"),
                 *rate,
@@ -148,7 +152,7 @@ impl Ceilings {
         if !matches!(record.status, Status::Done | Status::Partial) {
             return None;
         }
-        let rate = record.figures.rate.whole_ops_per_second?;
+        let rate = record.figures.rate.overall_ops_per_second?;
         // Threads without a CPU of their own do not add up.
         let lanes = f64::from(record.workload.threads.min(cpus).max(1));
         let own = match record.engine.name.parse::<Engine>().ok() {
@@ -159,8 +163,8 @@ impl Ceilings {
         let own_loop = own
             .zip(record.engine.mean_batch)
             .map(|(cost, batch)| rate / (lanes * 1e9 / cost.per_operation_ns(batch)));
-        let twin = self.twins.iter().find(|(spec, _)| *spec == twin_name(&record.spec));
-        let memory = twin.map(|(_, twin)| rate / twin);
+        let in_memory = self.in_memory_rates.iter().find(|(spec, _)| *spec == in_memory_name(&record.spec));
+        let memory = in_memory.map(|(_, in_memory)| rate / in_memory);
         (own_loop.is_some() || memory.is_some()).then_some(CeilingShares { own_loop, memory })
     }
 }
@@ -218,10 +222,10 @@ fn copy_bytes_per_second(time: Duration) -> f64 {
 }
 
 /// Returns a test with the same calls, but without its end and its arrival times.
-fn twin(workload: &Workload) -> Workload {
-    let mut twin = workload.arriving(Arrival::Closed);
+fn in_memory(workload: &Workload) -> Workload {
+    let mut in_memory = workload.with_arrival(Arrival::Closed);
     let is_one_part = workload.is_continuous();
-    match &mut twin.work {
+    match &mut in_memory.work {
         Work::Data(data) => {
             let DataWork { passes, ops, bytes, .. } = data;
             (*passes, *ops, *bytes) = (None, None, None);
@@ -232,22 +236,23 @@ fn twin(workload: &Workload) -> Workload {
             // With fewer files, a mix would list shorter directories. A load has its own.
             files.passes = files.passes.filter(|_| !is_one_part);
             if !is_one_part {
-                files.files = files.files.min(TWIN_FILES.max(u64::from(workload.threads)));
+                files.files = files.files.min(IN_MEMORY_FILES_MAX.max(u64::from(workload.threads)));
             }
-            files.size_max_bytes = files.size_max_bytes.min(TWIN_BYTES / files.files.max(1));
+            files.size_max_bytes = files.size_max_bytes.min(IN_MEMORY_BYTES_MIN / files.files.max(1));
             files.size_min_bytes = files.size_min_bytes.min(files.size_max_bytes);
             files.cold = false;
         }
     }
-    twin
+    in_memory
 }
 
-fn twin_name(spec: &str) -> String {
-    spec::parse(spec, &spec::Defaults::default()).map_or_else(|_| spec.into(), |w| spec::print(&twin(&w)))
+fn in_memory_name(spec: &str) -> String {
+    spec::parse(spec, &spec::Defaults::default())
+        .map_or_else(|_| spec.into(), |w| spec::print(&in_memory(&w)))
 }
 
 /// Measures the rates that the calls of a plan reach on memory. Leaves out tests that cannot run there.
-fn twins(
+fn in_memory_rates(
     root: &Root,
     plan: &Plan,
     machine: &Machine,
@@ -266,8 +271,8 @@ fn twins(
         let is_known = phase.engine != Engine::Stdio;
         // One round over few files takes no longer than the comparison.
         let is_short = phase.stop.passes == Some(1)
-            && phase.workload.files().is_some_and(|files| files.files <= TWIN_FILES);
-        let workload = twin(&phase.workload);
+            && phase.workload.files().is_some_and(|files| files.files <= IN_MEMORY_FILES_MAX);
+        let workload = in_memory(&phase.workload);
         let name = spec::print(&workload);
         if !is_measured || !is_known || is_short || found.iter().any(|(known, _)| *known == name) {
             continue;
@@ -275,14 +280,14 @@ fn twins(
         if interrupt.load(Ordering::Relaxed) {
             break;
         }
-        if let Some(rate) = twin_rate(root, &target, machine, plan, &workload, time, interrupt) {
+        if let Some(rate) = in_memory_rate(root, &target, machine, plan, &workload, time, interrupt) {
             found.push((name, rate));
         }
     }
     found
 }
 
-fn twin_rate(
+fn in_memory_rate(
     root: &Root,
     target: &model::Target,
     machine: &Machine,
@@ -293,15 +298,15 @@ fn twin_rate(
 ) -> Option<f64> {
     let block_bytes = workload.data().map_or(1, |data| data.block_bytes);
     let unit = u64::from(workload.in_flight()) * block_bytes.next_multiple_of(4096);
-    let files_bytes = workload.files().map_or(0, |files| files.room_bytes_max(workload.threads));
-    let size_bytes = TWIN_BYTES.max(files_bytes).next_multiple_of(unit);
-    if size_bytes > TWIN_BYTES_MAX.min(target.space.free_bytes / 4) {
+    let files_bytes = workload.files().map_or(0, |files| files.space_bytes_max(workload.threads));
+    let size_bytes = IN_MEMORY_BYTES_MIN.max(files_bytes).next_multiple_of(unit);
+    if size_bytes > IN_MEMORY_BYTES_MAX.min(target.space.free_bytes / 4) {
         return None;
     }
     let request = Request {
         tests: vec![spec::print(workload)],
         size: Some(Size::Bytes(size_bytes)),
-        files: Some(Count(TWIN_FILES)),
+        files: Some(Count(IN_MEMORY_FILES_MAX)),
         time: Some(Seconds(time.as_secs_f64())),
         cache: Some(CacheMode::AsIs),
         allow: vec![Allow::LowSpace, Allow::Busy],
@@ -321,7 +326,7 @@ fn twin_rate(
     let is_removed = session.close().is_none_or(|removing| removing.wait().is_ok());
     let record = record.filter(|_| is_removed)?;
     // If a file system in memory passes a ring's calls to kernel threads, a device may well be faster.
-    record.figures.rate.whole_ops_per_second.filter(|_| !record.engine.uses_kernel_threads())
+    record.figures.rate.overall_ops_per_second.filter(|_| !record.engine.uses_kernel_threads())
 }
 
 #[cfg(test)]
@@ -338,7 +343,7 @@ mod tests {
 
     #[test]
     fn ceiling_spec_drops_rate_and_limits() {
-        assert_eq!(twin_name("read:rnd4k:q32:ops=10:rate=500"), "read:rnd4k:q32");
-        assert_eq!(twin_name("create:files=1m:size=4k"), "create:files=2k:size=4k");
+        assert_eq!(in_memory_name("read:rnd4k:q32:ops=10:rate=500"), "read:rnd4k:q32");
+        assert_eq!(in_memory_name("create:files=1m:size=4k"), "create:files=2k:size=4k");
     }
 }

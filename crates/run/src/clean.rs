@@ -34,7 +34,7 @@ pub enum CleanOutcome {
     /// The directory is gone, with this number of files.
     Removed(u64),
     /// The directory or a part of it was left, for this reason.
-    Left(String),
+    Leftover(String),
     /// The live run with this process number uses it.
     Live(u32),
 }
@@ -71,7 +71,7 @@ pub fn clean(target: &Path, progress: &AtomicU64) -> Result<Vec<(PathBuf, CleanO
 /// Removes the empty files that killed uploads of this program have left in a directory. It touches only files of the
 /// caller that no other user can open, with a name that skye makes, and older than ten seconds. A directory that cannot be
 /// read has none.
-pub fn clean_sent(place: &Path) -> Vec<PathBuf> {
+pub fn clean_uploads(place: &Path) -> Vec<PathBuf> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let Ok(parent) = rustix::fs::open(place, flags, Mode::empty()) else { return Vec::new() };
     let Ok(entries) = rustix::fs::Dir::read_from(&parent) else { return Vec::new() };
@@ -99,7 +99,7 @@ fn is_dead(modified_seconds: i64) -> bool {
 
 /// Cleans one directory; `None` for anything but a directory, which skye did not create.
 fn clean_one(parent: BorrowedFd<'_>, name: &CStr, path: &Path, progress: &AtomicU64) -> Option<CleanOutcome> {
-    let left = |why: &str| Some(CleanOutcome::Left(why.to_owned()));
+    let left = |why: &str| Some(CleanOutcome::Leftover(why.to_owned()));
     let directory = match removal::open_directory(parent, name) {
         Ok(directory) => directory,
         Err(Errno::XDEV) => return left("it is a mount point"),
@@ -139,13 +139,13 @@ fn clean_unmarked(place: &TargetDirectory) -> CleanOutcome {
     match rustix::fs::openat(&place.directory, UNFINISHED_NAME, flags, Mode::empty()) {
         Ok(unfinished) => {
             if !is_own_file(&unfinished) {
-                return CleanOutcome::Left(NOT_OURS.into());
+                return CleanOutcome::Leftover(NOT_OURS.into());
             }
             if rustix::fs::flock(&unfinished, FlockOperation::NonBlockingLockExclusive).is_err() {
                 return CleanOutcome::Live(0);
             }
             if !has_nothing_else(&place.directory) {
-                return CleanOutcome::Left(NOT_OURS.into());
+                return CleanOutcome::Leftover(NOT_OURS.into());
             }
             for name in [FILE_NAME, UNFINISHED_NAME] {
                 let _ = rustix::fs::unlinkat(&place.directory, name, AtFlags::empty());
@@ -153,13 +153,13 @@ fn clean_unmarked(place: &TargetDirectory) -> CleanOutcome {
         }
         Err(_) => {
             if !rustix::fs::fstat(&place.directory).is_ok_and(|stat| is_dead(stat.st_mtime)) {
-                return CleanOutcome::Left(
+                return CleanOutcome::Leftover(
                     "it has no marker yet; a run may be starting, try again in 10 s".into(),
                 );
             }
         }
     }
-    place.remove().map_or_else(|_| CleanOutcome::Left(NOT_OURS.into()), |()| CleanOutcome::Removed(0))
+    place.remove().map_or_else(|_| CleanOutcome::Leftover(NOT_OURS.into()), |()| CleanOutcome::Removed(0))
 }
 
 /// Returns true if a directory contains at most markers that are not finished.
@@ -203,7 +203,7 @@ fn read_marker(directory: &OwnedFd) -> Result<(Marker, File), MarkerProblem> {
     };
     let bad = |why: &str| MarkerProblem::Bad(why.to_owned());
     if !is_own_file(&file) {
-        return Err(bad("its marker is not your file"));
+        return Err(bad("its marker is not a regular file of this user"));
     }
     let file = File::from(file);
     // Where locks do not work, the state of the process decides.
@@ -226,7 +226,7 @@ fn read_marker(directory: &OwnedFd) -> Result<(Marker, File), MarkerProblem> {
     }
     if process::may_live(&marker) {
         // Locks may not work here, or the host's name changed: the state of the process decides.
-        return Err(if process::is_elsewhere(&marker) {
+        return Err(if process::is_from_other_host(&marker) {
             MarkerProblem::Bad(format!("it was created on host {}; clean it there", marker.host))
         } else {
             MarkerProblem::Live(marker.pid)
@@ -242,7 +242,7 @@ pub(crate) fn parse_marker(mut file: &File) -> Result<Marker, String> {
     read.map_err(|_| "its marker is not text")?;
     let marker = Marker::from_json(&text).map_err(|_| "its marker is incomplete")?;
     if !marker.is_sound() {
-        return Err("its marker is not skye's".into());
+        return Err("skye did not write its marker".into());
     }
     Ok(marker)
 }
@@ -297,13 +297,13 @@ mod tests {
         ];
         let link = temp.path().join("skye-sent.abc127");
         std::os::unix::fs::symlink("other", &link).unwrap();
-        assert_eq!(clean_sent(temp.path()), [left.as_path()]);
+        assert_eq!(clean_uploads(temp.path()), [left.as_path()]);
         assert!(!left.exists() && kept.iter().all(|path| path.exists()) && link.is_symlink());
-        assert!(clean_sent(&temp.path().join("missing")).is_empty());
+        assert!(clean_uploads(&temp.path().join("missing")).is_empty());
     }
 
     #[test]
-    fn clean_removes_what_the_dead_left() {
+    fn clean_removes_leftovers_of_dead_runs() {
         let temp = tempfile::tempdir().unwrap();
         let path = leftover(temp.path(), |_| {});
         assert_eq!(clean(temp.path()).unwrap(), [(path.clone(), CleanOutcome::Removed(1))]);
@@ -313,7 +313,7 @@ mod tests {
         std::os::unix::fs::symlink("/etc/hostname", path.join("data-0000")).unwrap();
         let cleaned = clean(temp.path()).unwrap();
         assert!(
-            matches!(&cleaned[0].1, CleanOutcome::Left(why) if why.contains("mine (not made by skye)")),
+            matches!(&cleaned[0].1, CleanOutcome::Leftover(why) if why.contains("mine (not made by skye)")),
             "{cleaned:?}"
         );
         assert!(path.join("mine").exists() && !path.join("data-0001").exists());
@@ -343,7 +343,7 @@ mod tests {
             }
             let cleaned = clean(temp.path()).unwrap();
             assert!(
-                matches!(&cleaned[0].1, CleanOutcome::Left(text) if text.contains(why)),
+                matches!(&cleaned[0].1, CleanOutcome::Leftover(text) if text.contains(why)),
                 "{case}: {cleaned:?}"
             );
             assert!(path.join("data-0001").exists(), "{case}");
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn only_names_as_skye_makes_them_are_looked_at() {
+    fn clean_ignores_names_outside_its_pattern() {
         let temp = tempfile::tempdir().unwrap();
         let long = format!("skye.{}", "a".repeat(240));
         for name in ["skye.", "skye.abc12", "skye.abc1234", "skye.abc-12", "skye.conf.d", &long] {
@@ -392,13 +392,13 @@ mod tests {
         empty(&path);
         let fifo = path.join(UNFINISHED_NAME);
         rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, Mode::RWXU, 0).unwrap();
-        assert!(matches!(&clean(temp.path()).unwrap()[..], [(_, CleanOutcome::Left(_))]));
+        assert!(matches!(&clean(temp.path()).unwrap()[..], [(_, CleanOutcome::Leftover(_))]));
         assert!(fifo.exists());
         // One file looks like ours, the other does not.
         fs::remove_file(&fifo).unwrap();
         fs::write(&fifo, "diary").unwrap();
         fs::write(path.join("other"), "").unwrap();
-        assert!(matches!(&clean(temp.path()).unwrap()[..], [(_, CleanOutcome::Left(_))]));
+        assert!(matches!(&clean(temp.path()).unwrap()[..], [(_, CleanOutcome::Leftover(_))]));
         assert_eq!(fs::read_to_string(&fifo).unwrap(), "diary");
         fs::remove_file(path.join("other")).unwrap();
         // An endless marker is not read to its end.
@@ -406,7 +406,7 @@ mod tests {
         File::create(path.join(FILE_NAME)).unwrap().set_len(1 << 40).unwrap();
         let cleaned = clean(temp.path()).unwrap();
         assert!(
-            matches!(&cleaned[..], [(_, CleanOutcome::Left(why))] if why.contains("incomplete")),
+            matches!(&cleaned[..], [(_, CleanOutcome::Leftover(why))] if why.contains("incomplete")),
             "{cleaned:?}"
         );
     }

@@ -117,7 +117,7 @@ fn wide_end(latency_ns: u64) -> u64 {
 const MERGED_MAX: u64 = 1 << 32;
 
 /// Returns the same intervals, neighbours merged until there are at most `most`.
-pub fn fewer(intervals: Vec<Interval>, most: usize) -> Vec<Interval> {
+pub fn merged_to(intervals: Vec<Interval>, most: usize) -> Vec<Interval> {
     let together = intervals.len().div_ceil(most.max(1)).max(1);
     let mut merged: Vec<Interval> = Vec::with_capacity(intervals.len() / together + 1);
     for (index, interval) in intervals.into_iter().enumerate() {
@@ -298,7 +298,7 @@ impl Collector {
         self.merged *= 2;
         let length_ns = INTERVAL_NS * self.merged;
         let count = self.intervals.len();
-        let mut merged = fewer(std::mem::take(&mut self.intervals), count.div_ceil(2));
+        let mut merged = merged_to(std::mem::take(&mut self.intervals), count.div_ceil(2));
         // The last one may have had no neighbour.
         merged.iter_mut().for_each(|interval| interval.length_ns = length_ns);
         self.intervals = merged;
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn loops_count_in_the_buckets_of_the_histogram() {
+    fn latency_buckets_of_workers_match_the_histogram() {
         let octaves = (0..47).flat_map(|octave| [1u64, 129, 200, 255].map(|part| (part << octave) / 128));
         for latency_ns in octaves.chain([0, 1, 127, 128, 255, 256, LATENCY_MAX_NS, u64::MAX]) {
             let mut distribution = Distribution::default();
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn workers_meet_in_the_interval_in_which_they_end() {
+    fn worker_counts_are_merged_by_their_end_interval() {
         let mut collected = Collector::new(0);
         collected.add(&delta(1000 + INTERVAL_NS, &[100, 200]), 1000);
         collected.add(&delta(1000 + INTERVAL_NS - 5, &[200, 300]), 1000);

@@ -60,7 +60,7 @@ impl DataLocation {
 
     /// Returns the action of opening the home of a target, for messages.
     pub fn action(target: &Target) -> String {
-        if target.is_only_read() {
+        if target.is_used_read_only() {
             format!("open {}", target.path)
         } else {
             format!("create the work directory in {}", target.path)
@@ -79,7 +79,7 @@ impl DataLocation {
         progress: &AtomicU64,
     ) -> Result<Self, CreateError> {
         let path = Path::new(&target.path);
-        if !target.is_only_read() {
+        if !target.is_used_read_only() {
             return WorkDirectory::create(path, rules, client, progress).map(Self::Own);
         }
         let error = |cause: &dyn std::fmt::Display| UserError::new(Self::action(target), cause);
@@ -106,7 +106,7 @@ impl DataLocation {
             return Err(fail(&"this client has no work directory next to it"));
         };
         if !is_work_directory(name.as_bytes()) {
-            return Err(fail(&"its name is not that of a client's directory"));
+            return Err(fail(&"it is not named like a client's directory"));
         }
         let Some(run) = own_directory.run() else {
             return Err(fail(&"this client is not part of a run with several clients"));
@@ -143,17 +143,17 @@ impl DataLocation {
         match self {
             Self::Own(_) | Self::OtherClient { .. } => None,
             Self::Existing { name, .. } => Some((name, Origin::Read)),
-            Self::Device { name, .. } => Some((name, Origin::Erased)),
+            Self::Device { name, .. } => Some((name, Origin::ErasedDevice)),
         }
     }
 
     /// Removes the files of a work directory that the rules with this prefix produce; all for an empty prefix.
     ///
     /// # Errors
-    /// As [`WorkDirectory::empty_of`].
-    pub fn empty_of(&self, prefix: &str) -> Result<(), UserError> {
+    /// As [`WorkDirectory::remove_files_of`].
+    pub fn remove_files_of(&self, prefix: &str) -> Result<(), UserError> {
         match self {
-            Self::Own(directory) => directory.empty_of(prefix),
+            Self::Own(directory) => directory.remove_files_of(prefix),
             Self::Existing { .. } | Self::OtherClient { .. } | Self::Device { .. } => Ok(()),
         }
     }

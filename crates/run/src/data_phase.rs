@@ -36,8 +36,10 @@ use rustix::fs::{Advice, OFlags};
 
 use crate::caches;
 use crate::data_location::DataLocation;
-use crate::dataset::{DataSet, FileGroup, FillProgress, Origin, Turns, limit_reached, synced};
-use crate::drive::{self, Drive, Expected, PhaseEvent, StartSignal};
+use crate::dataset::{
+    DataSet, FileGroup, FillProgress, Origin, Turns, ignore_unsupported_sync, limit_reached,
+};
+use crate::drive::{self, Expected, PhaseEvent, RunningPhase, StartSignal};
 use crate::hang_detection;
 use crate::member::{self, BytePart, Command, Report};
 use crate::meter::Meter;
@@ -51,7 +53,7 @@ use crate::zoned::Zoned;
 #[derive(Debug, Default)]
 pub struct DataOutcome {
     /// Delay of the last worker's begin after the instant that was given; `None` where none was given.
-    pub start_late_ns: Option<u64>,
+    pub start_delay_ns: Option<u64>,
     /// Time at which the first worker was done, from the start of the phase.
     pub first_done_ns: u64,
     /// Time at which the last worker was done.
@@ -99,7 +101,7 @@ pub enum Part {
     /// All but the part set aside.
     Measured,
     /// A slice of the part set aside.
-    Aside {
+    ExperimentSlice {
         /// Number of the slice.
         slice: u64,
         /// Number of slices.
@@ -108,21 +110,21 @@ pub enum Part {
 }
 
 /// One in this many parts of each file is set aside for experiments.
-const ASIDE_PARTS: u64 = 8;
+const EXPERIMENT_DIVISOR: u64 = 8;
 /// Alignment of the part set aside and of its slices.
-const ASIDE_UNIT_BYTES: u64 = 1 << 20;
+const EXPERIMENT_UNIT_BYTES: u64 = 1 << 20;
 
 impl Part {
     /// Returns its offset in a file and its length in bytes.
     pub fn range_in(self, file_bytes: u64) -> (u64, u64) {
-        let units = file_bytes / ASIDE_PARTS / ASIDE_UNIT_BYTES;
-        let aside_bytes = units * ASIDE_UNIT_BYTES;
-        let first_bytes = (file_bytes - aside_bytes) / ASIDE_UNIT_BYTES * ASIDE_UNIT_BYTES;
+        let units = file_bytes / EXPERIMENT_DIVISOR / EXPERIMENT_UNIT_BYTES;
+        let aside_bytes = units * EXPERIMENT_UNIT_BYTES;
+        let first_bytes = (file_bytes - aside_bytes) / EXPERIMENT_UNIT_BYTES * EXPERIMENT_UNIT_BYTES;
         match self {
             Self::Whole => (0, file_bytes),
             Self::Measured => (0, first_bytes),
-            Self::Aside { slice, slices } => {
-                let slice_bytes = units / slices * ASIDE_UNIT_BYTES;
+            Self::ExperimentSlice { slice, slices } => {
+                let slice_bytes = units / slices * EXPERIMENT_UNIT_BYTES;
                 (first_bytes + slice % slices * slice_bytes, slice_bytes)
             }
         }
@@ -166,7 +168,7 @@ pub struct DataPhase<'a> {
 impl Task for DataPhase<'_> {
     fn measure(self: Box<Self>, on_event: &mut dyn FnMut(PhaseEvent<'_>)) -> Measured {
         let Self { task, dataset, meter } = *self;
-        task::driven(&task.inputs, meter, on_event, |drive| {
+        task::run_measured(&task.inputs, meter, on_event, |drive| {
             let PhaseInputs { phase, time_ns, rate_ops_per_second, .. } = task.inputs;
             let action = "run a data test";
             let dataset = dataset.ok_or_else(|| UserError::new(action, "there is no data set"))?;
@@ -174,7 +176,7 @@ impl Task for DataPhase<'_> {
             let outcome = run(&task, data, dataset, drive)?;
             let totals = PhaseTotals::from_data(data, outcome, drive.collected.ops);
             let totals = PhaseTotals { rate_ops_per_second, ..totals };
-            Ok(totals.or_cut(phase, &drive.collected, time_ns, task.time_min_ns))
+            Ok(totals.with_cut_short(phase, &drive.collected, time_ns, task.time_min_ns))
         })
     }
 }
@@ -192,7 +194,7 @@ fn run(
     task: &DataTask<'_>,
     data: &DataWork,
     dataset: &mut DataSet,
-    drive: &mut Drive<'_>,
+    drive: &mut RunningPhase<'_>,
 ) -> Result<DataOutcome, UserError> {
     let inputs = &task.inputs;
     let workload = &inputs.phase.workload;
@@ -213,7 +215,7 @@ fn run(
             check_alignment(group, data, &files, task.directory)?;
             if data.fresh {
                 // From here on the files are truncated, and they are not whole before the test is done.
-                group.filled = FillProgress::Partly;
+                group.filled = FillProgress::Unfinished;
             }
             let prepared = prepare_cache(&files, group, data, inputs.cache, drive)?;
             if data.verb == DataVerb::Discard {
@@ -222,7 +224,7 @@ fn run(
             group.generation += u32::from(data.writes());
             (files, Extent::from_group(group, data, task.part), prepared)
         }
-        None => (Vec::new().into(), Extent::pretended(dataset.size_bytes, data), CacheState::default()),
+        None => (Vec::new().into(), Extent::simulated(dataset.size_bytes, data), CacheState::default()),
     };
     let zoned = Zoned::new(data.zones_of(span.size_bytes), span.layout.first_bytes);
     let mut works = Vec::new();
@@ -330,7 +332,7 @@ fn run(
         };
         if writes { files.iter().try_for_each(close) } else { Ok(()) }
     });
-    if hang_detection::hanging().is_none() {
+    if hang_detection::first_hung_call().is_none() {
         let closed = closing.wait(drive.meter.activity());
         let closed = closed
             .and_then(|closed| closed.map_err(|errno| UserError::new(action, std::io::Error::from(errno))));
@@ -389,7 +391,7 @@ impl Extent {
     }
 
     /// Returns an extent of files that do not exist.
-    fn pretended(size_bytes: u64, data: &DataWork) -> Self {
+    fn simulated(size_bytes: u64, data: &DataWork) -> Self {
         let content =
             Content { seed: 0, interval_bytes: STAMP_INTERVAL_BYTES, compress_percent: 0, dedupe_percent: 0 };
         Self {
@@ -436,16 +438,16 @@ fn measure(
     task: &DataTask<'_>,
     data: &DataWork,
     mut pool: WorkerPool<Command, Report>,
-    drive: &mut Drive<'_>,
+    drive: &mut RunningPhase<'_>,
     mut group: Option<&mut FileGroup>,
     outcome: &mut DataOutcome,
 ) {
     let mut failure = drive.ready(&mut pool).err();
     let start_signal = if failure.is_none() { drive.begin() } else { StartSignal::default() };
-    if start_signal.is_off && !drive.interrupt.load(Ordering::Relaxed) {
+    if start_signal.is_cancelled && !drive.interrupt.load(Ordering::Relaxed) {
         failure = Some(drive::others_have_ended());
     }
-    if failure.is_none() && !start_signal.is_off {
+    if failure.is_none() && !start_signal.is_cancelled {
         let lead_ns = LEAD_NS + LEAD_NS_PER_WORKER * pool.len() as u64;
         let soonest_ns = Monotonic.now_ns() + lead_ns;
         drive.start_ns = start_signal.at_ns.map_or(soonest_ns, |at_ns| at_ns.max(soonest_ns));
@@ -456,7 +458,10 @@ fn measure(
             Arrival::Closed => {
                 let block_bytes = if data.verb.is_bytes() { 0 } else { data.block_bytes };
                 let bytes = block_bytes.saturating_mul(task.inputs.phase.workload.in_flight().into());
-                Expected::WhileItMoves { slack_ns: drive::time_for_ns(bytes), by_cpu: data.direct }
+                Expected::WhileProgressing {
+                    slack_ns: drive::time_for_ns(bytes),
+                    counts_cpu_time: data.direct,
+                }
             }
             Arrival::Open { .. } => Expected::By(deadline_ns),
         };
@@ -469,7 +474,7 @@ fn measure(
                 .map(|report| report.as_ref().map_or(now_ns, |report| report.end_ns).saturating_sub(start_ns))
         };
         let last_start_ns = reports.iter().flatten().filter_map(|report| report.actual_start_ns).max();
-        outcome.start_late_ns = start_signal
+        outcome.start_delay_ns = start_signal
             .at_ns
             .zip(last_start_ns)
             .map(|(at_ns, last_start_ns)| last_start_ns.saturating_sub(at_ns));
@@ -509,9 +514,10 @@ fn measure(
         (failure, outcome.is_damaged) = first_failure(reports, group.as_deref(), task.directory);
         failure = error.or(failure);
     }
-    let has_end = data.writes() && data.sync.has_end() && group.is_some() && !start_signal.is_off;
+    let has_final_sync =
+        data.writes() && data.sync.has_final_sync() && group.is_some() && !start_signal.is_cancelled;
     // After an interruption the files are removed, and with them the data to sync.
-    if failure.is_none() && has_end && !drive.is_stopped() {
+    if failure.is_none() && has_final_sync && !drive.is_stopped() {
         let (stride, is_sync) = (pool.len(), data.sync.is_durable());
         (0..pool.len()).for_each(|index| pool.command(index, Command::Finish { stride, is_sync }));
         let expected = drive.sync_expected();
@@ -572,9 +578,9 @@ fn check_filled(group: &FileGroup, data: &DataWork, directory: &DataLocation) ->
         FillProgress::Whole | FillProgress::Discarded => return Ok(()),
         _ if data.fresh => return Ok(()),
         // Bytes are written to the beginning of a file, whatever its length.
-        FillProgress::Not if data.verb.is_bytes() && data.writes() => return Ok(()),
-        FillProgress::Not => "the test that writes the files did not run",
-        FillProgress::Partly => "the test that writes the files did not finish",
+        FillProgress::NotStarted if data.verb.is_bytes() && data.writes() => return Ok(()),
+        FillProgress::NotStarted => "the test that writes the files did not run",
+        FillProgress::Unfinished => "the test that writes the files did not finish",
     };
     Err(UserError::new(format!("work on {}", directory.path().join(group.name(0)).display()), cause))
 }
@@ -691,7 +697,7 @@ fn prepare_cache(
     group: &FileGroup,
     data: &DataWork,
     cache: CacheMode,
-    drive: &mut Drive<'_>,
+    drive: &mut RunningPhase<'_>,
 ) -> Result<CacheState, UserError> {
     let action = "prepare the page cache";
     let files = Arc::clone(files);
@@ -713,9 +719,9 @@ fn prepare_cache(
                 // The old blocks are free once the truncation is durable, and freeing them is no part of the
                 // test.
                 rustix::fs::ftruncate(file, 0)?;
-                synced(rustix::fs::fsync(file))?;
+                ignore_unsupported_sync(rustix::fs::fsync(file))?;
             } else if !is_existing {
-                synced(rustix::fs::fdatasync(file))?;
+                ignore_unsupported_sync(rustix::fs::fdatasync(file))?;
             } else if !direct {
                 // Dirty pages, which are others' here, cannot be dropped. Where that is refused, they stay.
                 let _ = rustix::fs::fdatasync(file);
@@ -862,13 +868,13 @@ mod tests {
             for slices in [4, 16] {
                 let mut end = measured;
                 for slice in 0..slices {
-                    let (from, bytes) = Part::Aside { slice, slices }.range_in(file_bytes);
+                    let (from, bytes) = Part::ExperimentSlice { slice, slices }.range_in(file_bytes);
                     assert_eq!(from, end, "{file_bytes} bytes, slice {slice} of {slices}");
                     end = from + bytes;
                 }
                 assert!(end <= file_bytes);
                 // After the last slice comes the first again.
-                assert_eq!(Part::Aside { slice: slices, slices }.range_in(file_bytes).0, measured);
+                assert_eq!(Part::ExperimentSlice { slice: slices, slices }.range_in(file_bytes).0, measured);
             }
         }
         assert_eq!(Part::Whole.range_in(12_345), (0, 12_345));

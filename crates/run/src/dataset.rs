@@ -67,9 +67,9 @@ pub enum FillProgress {
     /// The files are whole.
     Whole,
     /// The files were made empty, for the test that will write them.
-    Not,
+    NotStarted,
     /// The test that writes the files has begun but did not finish.
-    Partly,
+    Unfinished,
     /// A test has discarded blocks. They hold nothing that was written.
     Discarded,
 }
@@ -82,7 +82,7 @@ pub enum Origin {
     /// An existing file or device, which is only read. Its content is unknown.
     Read,
     /// An existing device, whose content is lost.
-    Erased,
+    ErasedDevice,
 }
 
 /// Files of equal size and the same kind of content, with consecutive numbers from `first_number`.
@@ -150,7 +150,7 @@ impl FileGroup {
     pub fn name(&self, index: u64) -> String {
         match self.origin {
             Origin::Made => format!("{}{index:0DIGITS$x}", self.prefix),
-            Origin::Read | Origin::Erased => self.prefix.clone(),
+            Origin::Read | Origin::ErasedDevice => self.prefix.clone(),
         }
     }
 
@@ -182,7 +182,7 @@ impl FileGroup {
             Origin::Made => open_at(directory, &name, flags),
             // A file that is not ours is never opened for writing, whatever a plan says.
             Origin::Read => open_at(directory, &name, flags.difference(OFlags::RWMODE | OFlags::TRUNC)),
-            Origin::Erased => open_again(directory, flags),
+            Origin::ErasedDevice => open_again(directory, flags),
         };
         opened.map_err(|errno| {
             let direct = flags.contains(OFlags::DIRECT);
@@ -194,7 +194,7 @@ impl FileGroup {
                     "add :buffered to the test, or --buffered: this file system does not support O_DIRECT",
                 ),
                 Errno::MFILE => error.help("raise the limit of open files (ulimit -n)"),
-                Errno::NXIO if self.origin == Origin::Erased => {
+                Errno::NXIO if self.origin == Origin::ErasedDevice => {
                     error.help("the device disappeared or changed its size; check the kernel log")
                 }
                 _ => error,
@@ -481,7 +481,7 @@ fn on_scratch_file<T: Send + 'static>(
 /// Returns the offset of a client's part of `file_bytes` in a file of a group.
 fn first_bytes(plan: &Dataset, group: usize, number: u32, file_bytes: u64) -> u64 {
     let takes_turns = plan.groups.get(group).is_some_and(|group| group.interleaved_bytes.is_some());
-    if plan.is_of_all_clients(group) && !takes_turns {
+    if plan.uses_files_of_all_clients(group) && !takes_turns {
         u64::from(number).saturating_mul(file_bytes)
     } else {
         0
@@ -551,30 +551,31 @@ impl Layout {
             };
             let file_bytes = plan.group_file_bytes(group, size_bytes);
             let (prefix, origin) = match &self.device {
-                Some(name) => (name.clone(), Origin::Erased),
+                Some(name) => (name.clone(), Origin::ErasedDevice),
                 None => (prefix(index, group), Origin::Made),
             };
             let new = FileGroup::new(prefix, group.files, file_bytes, content);
             let first_bytes = first_bytes(plan, index, self.number, file_bytes);
-            let (client, clients) = if plan.is_together { (self.number, self.clients) } else { (0, 1) };
+            let (client, clients) =
+                if plan.is_shared_by_clients { (self.number, self.clients) } else { (0, 1) };
             let turns = group.interleaved_bytes.map(|_| Turns { client, clients });
             let mut laid_out = FileGroup { origin, first_number, first_bytes, turns, ..new };
             // The first client has made the files of all.
-            let first = self.first.as_ref().filter(|_| plan.is_of_all_clients(index));
+            let first = self.first.as_ref().filter(|_| plan.uses_files_of_all_clients(index));
             for file in 0..group.files {
                 if self.writing.is_given_up.load(Ordering::Relaxed) {
                     return Err(UserError::new(&self.writing.action, "it took too long"));
                 }
                 let opened = match first {
-                    Some(first) => self.open_of_all(first.as_fd(), &laid_out, file)?,
+                    Some(first) => self.open_shared(first.as_fd(), &laid_out, file)?,
                     None => self.open(directory, &laid_out, file)?,
                 };
                 if group.is_fresh {
-                    laid_out.filled = FillProgress::Not;
+                    laid_out.filled = FillProgress::NotStarted;
                     continue;
                 }
                 let name = laid_out.name(file.into());
-                let grows = self.device.is_none() && !plan.is_of_all_clients(index);
+                let grows = self.device.is_none() && !plan.uses_files_of_all_clients(index);
                 let is_sized = grows && set_size(&opened, plan.group_file_bytes(group, size_bytes));
                 let mut current = Writer::new(opened, name, first_number + file, content, &self.writing);
                 current.first_bytes = first_bytes;
@@ -624,7 +625,7 @@ impl Layout {
     }
 
     /// Opens a file that the first client has made for all. A file with another name elsewhere is none.
-    fn open_of_all(&self, first: BorrowedFd<'_>, group: &FileGroup, file: u32) -> Result<OwnedFd, UserError> {
+    fn open_shared(&self, first: BorrowedFd<'_>, group: &FileGroup, file: u32) -> Result<OwnedFd, UserError> {
         let path = &self.writing.path;
         let opened = group.open_file(first, path, file.into(), OFlags::WRONLY)?;
         let about = rustix::fs::fstat(&opened);
@@ -637,7 +638,7 @@ impl Layout {
 
     /// Makes a file of a group, or opens the device.
     fn open(&self, directory: BorrowedFd<'_>, group: &FileGroup, file: u32) -> Result<OwnedFd, UserError> {
-        if group.origin == Origin::Erased {
+        if group.origin == Origin::ErasedDevice {
             return group.open_file(directory, &self.writing.path, file.into(), OFlags::WRONLY);
         }
         self.writing.create(directory, &group.name(file.into()))
@@ -653,7 +654,7 @@ fn set_size(file: &OwnedFd, bytes: u64) -> bool {
 }
 
 /// Accepts the error of a server that cannot sync. A test that syncs reports it.
-pub(crate) fn synced(result: Result<(), Errno>) -> Result<(), Errno> {
+pub(crate) fn ignore_unsupported_sync(result: Result<(), Errno>) -> Result<(), Errno> {
     match result {
         Err(Errno::OPNOTSUPP | Errno::INVAL) => Ok(()),
         result => result,
@@ -781,7 +782,7 @@ impl<'a> Writer<'a> {
     }
 
     fn make_durable(&mut self) -> Result<(), UserError> {
-        synced(rustix::fs::fdatasync(&self.file))
+        ignore_unsupported_sync(rustix::fs::fdatasync(&self.file))
             .map_err(|errno| self.writing.fail("sync", &self.name, Some(self.durable_bytes), errno))?;
         // This is only advice: a file system that ignores it keeps its pages.
         let _ = rustix::fs::fadvise(&self.file, 0, None, Advice::DontNeed);

@@ -175,7 +175,7 @@ impl WorkDirectory {
         };
         // The last two are for the directory and its marker: once the directory is made, neither may be
         // lacking.
-        let mut reserve = reserved(&parent, removal::descriptors(&rules) + 2).map_err(fail)?;
+        let mut reserve = spare_descriptors(&parent, removal::descriptors(&rules) + 2).map_err(fail)?;
         let before = clock_gettime(ClockId::RealtimeCoarse);
         moved();
         let name =
@@ -189,7 +189,7 @@ impl WorkDirectory {
         moved();
         reserve.truncate(removal::descriptors(&rules));
         let path = target.join(name.to_string_lossy().as_ref());
-        let directory = match open_made(parent.as_fd(), &name, before) {
+        let directory = match open_new(parent.as_fd(), &name, before) {
             Ok(directory) => directory,
             Err(Unusable::Failed(errno)) => {
                 let is_gone = remove_unopened(parent.as_fd(), &name, before);
@@ -251,7 +251,7 @@ impl WorkDirectory {
     ///
     /// # Errors
     /// Fails if something cannot be removed, or if the removal hangs.
-    pub fn empty_of(&self, prefix: &str) -> Result<(), UserError> {
+    pub fn remove_files_of(&self, prefix: &str) -> Result<(), UserError> {
         let action = format!("empty {}", self.path.display());
         let rules: Vec<_> =
             self.rules.iter().filter(|rule| rule.prefix.starts_with(prefix)).cloned().collect();
@@ -261,7 +261,7 @@ impl WorkDirectory {
         let work = move || removal::remove_contents(place.directory.as_fd(), &rules, &seen);
         let removal = hang_detection::wait_with_progress(&action, || progress.load(Ordering::Relaxed), work)?;
         // A file that no rule produces is in no one's way.
-        let is_stuck = |why: &str| ![removal::NOT_OURS, removal::UNNAMED].contains(&why);
+        let is_stuck = |why: &str| ![removal::NOT_OURS, removal::NUMBER_TOO_HIGH].contains(&why);
         let stuck = removal.left.into_iter().find(|(_, why)| is_stuck(why));
         stuck.map_or(Ok(()), |(name, why)| Err(UserError::new(action, format!("{name}: {why}"))))
     }
@@ -302,7 +302,7 @@ impl PendingRemoval {
     /// Fails if the removal hangs. The error contains the path that is left.
     pub fn wait(mut self) -> Result<RemovalOutcome, UserError> {
         // While another call hangs, the data that devices move belongs to others.
-        let counts = hang_detection::hanging().is_none();
+        let counts = hang_detection::first_hung_call().is_none();
         let activity = || {
             let moved = if counts { (self.activity)() } else { 0 };
             self.progress.load(Ordering::Relaxed).wrapping_add(moved)
@@ -327,7 +327,7 @@ impl TargetDirectory {
     /// Removes the directory itself, which must be empty. If it was renamed, the error holds its present
     /// path. A name is only a hint: only the directory behind the descriptor is removed.
     pub fn remove(&self) -> Result<(), (Option<PathBuf>, Errno)> {
-        match remove_if_it_is(self.parent.as_fd(), &self.name, &self.directory) {
+        match remove_if_same(self.parent.as_fd(), &self.name, &self.directory) {
             Ok(true) if self.is_gone() => return Ok(()),
             Ok(_) => {}
             Err(errno) => return Err((None, errno)),
@@ -343,7 +343,7 @@ impl TargetDirectory {
         let name = name.ok_or(lost(Errno::NOENT))?;
         let parent =
             rustix::fs::openat(&self.directory, "..", DIRECTORY_FLAGS, Mode::empty()).map_err(lost)?;
-        match remove_if_it_is(parent.as_fd(), &name, &self.directory) {
+        match remove_if_same(parent.as_fd(), &name, &self.directory) {
             Ok(true) if self.is_gone() => Ok(()),
             Ok(_) => Err(lost(Errno::EXIST)),
             Err(errno) => Err(lost(errno)),
@@ -363,13 +363,13 @@ impl TargetDirectory {
     }
 
     /// Returns true if its name still leads to it.
-    fn is_where_it_was(&self) -> bool {
-        means(self.parent.as_fd(), &self.name, &self.directory).unwrap_or(true)
+    fn is_unmoved(&self) -> bool {
+        refers_to(self.parent.as_fd(), &self.name, &self.directory).unwrap_or(true)
     }
 }
 
 /// Returns true if a name leads to this directory.
-fn means(parent: BorrowedFd<'_>, name: &CStr, directory: &OwnedFd) -> Result<bool, Errno> {
+fn refers_to(parent: BorrowedFd<'_>, name: &CStr, directory: &OwnedFd) -> Result<bool, Errno> {
     let ours = rustix::fs::fstat(directory)?;
     match rustix::fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(found) => Ok((found.st_dev, found.st_ino) == (ours.st_dev, ours.st_ino)),
@@ -380,8 +380,8 @@ fn means(parent: BorrowedFd<'_>, name: &CStr, directory: &OwnedFd) -> Result<boo
 
 /// Removes an empty directory by its name if the name leads to this one. Returns true if it did. Linux
 /// removes by name alone: an empty directory that takes its place between the two calls would be lost.
-fn remove_if_it_is(parent: BorrowedFd<'_>, name: &CStr, directory: &OwnedFd) -> Result<bool, Errno> {
-    let is = means(parent, name, directory)?;
+fn remove_if_same(parent: BorrowedFd<'_>, name: &CStr, directory: &OwnedFd) -> Result<bool, Errno> {
+    let is = refers_to(parent, name, directory)?;
     if is {
         rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR)?;
     }
@@ -408,7 +408,7 @@ pub(crate) fn remove_work_directory(
         let _ = rustix::fs::unlinkat(&place.directory, FILE_NAME, AtFlags::empty());
         stays = place.remove().err().filter(|_| removal.left.is_empty());
     }
-    let moved = (!place.is_where_it_was()).then(|| place.path_now()).flatten();
+    let moved = (!place.is_unmoved()).then(|| place.path_now()).flatten();
     let at = moved.as_deref().unwrap_or(path);
     let left = removal.left.into_iter().map(|(name, why)| (at.join(name), why));
     let stays = stays.map(|(now, errno)| {
@@ -418,7 +418,7 @@ pub(crate) fn remove_work_directory(
 }
 
 /// Opens spare descriptors, to be closed when others are needed.
-fn reserved(any: &OwnedFd, count: usize) -> Result<Vec<OwnedFd>, Errno> {
+fn spare_descriptors(any: &OwnedFd, count: usize) -> Result<Vec<OwnedFd>, Errno> {
     (0..count).map(|_| rustix::io::fcntl_dupfd_cloexec(any, 0)).collect()
 }
 
@@ -443,7 +443,7 @@ fn make_unique(parent: BorrowedFd<'_>, client: Option<u32>) -> Result<CString, (
 
 /// Opens the directory that was just made, and checks by the descriptor alone that it is that one. If others
 /// may rename in the parent, someone may have put another directory in its place.
-fn open_made(parent: BorrowedFd<'_>, name: &CStr, before: Timespec) -> Result<OwnedFd, Unusable> {
+fn open_new(parent: BorrowedFd<'_>, name: &CStr, before: Timespec) -> Result<OwnedFd, Unusable> {
     let directory = removal::open_directory(parent, name)?;
     let above = status(parent, c"")?;
     let stat = status(directory.as_fd(), c"")?;
@@ -452,7 +452,7 @@ fn open_made(parent: BorrowedFd<'_>, name: &CStr, before: Timespec) -> Result<Ow
         // If no one else can rename, the directory is ours in any case: a server may give root's files to
         // another user.
         if !is_exchangeable {
-            let _ = remove_if_it_is(parent, name, &directory);
+            let _ = remove_if_same(parent, name, &directory);
         }
         return Err(why);
     }
@@ -484,7 +484,7 @@ fn check_opened(
 ) -> Result<(), Unusable> {
     let other = |why: &str| Err(Unusable::Other(why.to_owned()));
     let mode_counts = is_exchangeable && !removal::may_have_fixed_mode(directory.as_fd());
-    check_made(stat, mode_counts).map_err(Unusable::Other)?;
+    check_new(stat, mode_counts).map_err(Unusable::Other)?;
     if stat.mount_id.zip(above.mount_id).is_some_and(|(own, above)| own != above) {
         return other("something is mounted on it");
     }
@@ -499,7 +499,7 @@ fn status(directory: BorrowedFd<'_>, name: &CStr) -> Result<FileStatus, Errno> {
 }
 
 /// Checks the result of mkdir: a directory of this user, with mode 0700 if the mode counts.
-fn check_made(stat: &FileStatus, mode_counts: bool) -> Result<(), String> {
+fn check_new(stat: &FileStatus, mode_counts: bool) -> Result<(), String> {
     let mode = stat.mode;
     let own = rustix::process::geteuid().as_raw();
     if !stat.kind().is_dir() {
@@ -532,7 +532,7 @@ fn born_since(parent: BorrowedFd<'_>, stat: &FileStatus, before: Timespec) -> bo
 /// Returns true if nothing of that name is left.
 fn remove_unopened(parent: BorrowedFd<'_>, name: &CStr, before: Timespec) -> bool {
     match status(parent, name) {
-        Ok(stat) if check_made(&stat, true).is_ok() && born_since(parent, &stat, before) => {
+        Ok(stat) if check_new(&stat, true).is_ok() && born_since(parent, &stat, before) => {
             rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR).is_ok()
         }
         found => found.err() == Some(Errno::NOENT),
@@ -630,7 +630,7 @@ mod tests {
     }
 
     #[test]
-    fn markers_stay_with_names_of_their_kind() {
+    fn marker_is_kept_if_lookalike_names_remain() {
         let temp = tempfile::tempdir().unwrap();
         let inside = vec![NamePattern::files("f", 2, 4)];
         let rules = vec![NamePattern::directories("t", 4, 1, inside)];
@@ -682,7 +682,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_just_made_is_taken() {
+    fn only_newly_created_empty_directory_is_accepted() {
         let now = clock_gettime(ClockId::RealtimeCoarse);
         let temp = tempfile::tempdir().unwrap();
         let parent = rustix::fs::open(temp.path(), DIRECTORY_FLAGS, Mode::empty()).unwrap();
@@ -691,7 +691,7 @@ mod tests {
             fs::create_dir(&path).unwrap();
             fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
             fill(&path);
-            let opened = open_made(parent.as_fd(), c"skye.abc123", before);
+            let opened = open_new(parent.as_fd(), c"skye.abc123", before);
             let mode_after = fs::symlink_metadata(&path).unwrap().mode() & 0o7777;
             if opened.is_err() {
                 assert_eq!(mode_after, mode, "what is not ours is not changed");
@@ -720,6 +720,6 @@ mod tests {
             assert_eq!(made(0o700, later, &|_| {}), "it is older");
         }
         std::os::unix::fs::symlink("/", temp.path().join("skye.link00")).unwrap();
-        assert!(matches!(open_made(parent.as_fd(), c"skye.link00", now), Err(Unusable::Other(_))));
+        assert!(matches!(open_new(parent.as_fd(), c"skye.link00", now), Err(Unusable::Other(_))));
     }
 }

@@ -43,7 +43,7 @@ pub struct StartSignal {
     /// Instant at which it begins on [`Monotonic`]; at once without one.
     pub at_ns: Option<u64>,
     /// True if it does not begin: the phase ends with the parts before it.
-    pub is_off: bool,
+    pub is_cancelled: bool,
 }
 
 /// State of a phase for the live view, ten times a second.
@@ -84,22 +84,22 @@ pub enum Expected {
     /// Deadline that the members know too.
     By(u64),
     /// Any time while operations end or data moves.
-    WhileItMoves {
+    WhileProgressing {
         /// Time that a single operation may take beyond the usual.
         slack_ns: u64,
         /// True if CPU time of a worker also counts as progress: a ring may make many calls in a row before any is
         /// counted. A worker that fills the page cache also wakes without progress, so its CPU time proves nothing.
-        by_cpu: bool,
+        counts_cpu_time: bool,
     },
     /// Any time while data moves: writing back a full cache takes as long as it takes.
-    WhileDataMoves {
+    WhileTransferring {
         /// Time that a server may take for data that it has received and not yet stored.
         slack_ns: u64,
     },
 }
 
 /// State of a phase in progress.
-pub struct Drive<'a> {
+pub struct RunningPhase<'a> {
     /// Raised by a signal: all workers stop, and the phase ends as partial.
     pub interrupt: &'a Arc<AtomicBool>,
     /// The kernel's counters.
@@ -150,7 +150,7 @@ pub fn time_for_ns(bytes: u64) -> u64 {
 const RECEIVED_TIMEOUTS: u64 = 5;
 
 /// Time without movement after which a pool is examined more closely.
-const STILL_NS: u64 = 2_000_000_000;
+const NO_PROGRESS_NS: u64 = 2_000_000_000;
 /// Interval between checks of the rate: a check costs far less than this, but not nothing.
 const CHECK_INTERVAL_NS: u64 = 500_000_000;
 
@@ -164,7 +164,7 @@ fn panicked(action: &str, message: &str) -> UserError {
         .help("please report this bug of skye")
 }
 
-impl Drive<'_> {
+impl RunningPhase<'_> {
     /// Waits until every member has answered. Answers come in the order of the members; a member that failed
     /// gives `None`.
     ///
@@ -217,16 +217,17 @@ impl Drive<'_> {
             }
             if now_ns >= next_tick_ns {
                 let still = Duration::from_nanos(now_ns - moved_ns);
-                let is_data = matches!(expected, Expected::WhileDataMoves { .. });
+                let is_data = matches!(expected, Expected::WhileTransferring { .. });
                 let data_moved = self.tick(now_ns, still, is_measured, is_data);
                 // Measured work can end as soon as it is enough; a sync takes as long as it takes.
                 let can_end = is_measured && !is_data;
                 if can_end && self.has_enough(now_ns) && !self.stop.swap(true, Ordering::Relaxed) {
                     stopped_ns = Some(now_ns);
                 }
-                let by_cpu = matches!(expected, Expected::WhileItMoves { by_cpu: true, .. });
+                let counts_cpu_time =
+                    matches!(expected, Expected::WhileProgressing { counts_cpu_time: true, .. });
                 // This check runs only if nothing else moves.
-                if by_cpu && now_ns - moved_ns > STILL_NS {
+                if counts_cpu_time && now_ns - moved_ns > NO_PROGRESS_NS {
                     let threads = pool.busy_threads();
                     let now = threads.iter().filter_map(|thread| observe::times_scheduled(*thread)).sum();
                     if std::mem::replace(&mut scheduled, now) != now {
@@ -234,18 +235,19 @@ impl Drive<'_> {
                     }
                 }
                 if data_moved || ops != self.collected.ops {
-                    hang_detection::went_on_after(still);
+                    hang_detection::record_pause(still);
                     (moved_ns, ops, has_moved) = (now_ns, self.collected.ops, true);
                 }
                 next_tick_ns = now_ns + INTERVAL_NS - (now_ns - next_tick_ns) % INTERVAL_NS;
             }
             let expected_ns = match (expected, stopped_ns) {
-                (_, Some(stopped_ns)) if hang_detection::is_insistent() => stopped_ns,
+                (_, Some(stopped_ns)) if hang_detection::is_timeout_short() => stopped_ns,
                 (_, Some(stopped_ns)) => stopped_ns.max(moved_ns),
                 (Expected::By(deadline_ns), None) => deadline_ns.max(moved_ns),
-                (Expected::WhileItMoves { slack_ns, .. } | Expected::WhileDataMoves { slack_ns }, None) => {
-                    moved_ns.saturating_add(slack_ns)
-                }
+                (
+                    Expected::WhileProgressing { slack_ns, .. } | Expected::WhileTransferring { slack_ns },
+                    None,
+                ) => moved_ns.saturating_add(slack_ns),
             };
             if now_ns > expected_ns.saturating_add(hang_detection::hang_timeout(has_moved).as_nanos() as u64)
             {
@@ -266,7 +268,7 @@ impl Drive<'_> {
         let is_hidden = self.meter.has_no_devices() && hang_detection::user_limit().is_none();
         let received_ns_max = RECEIVED_TIMEOUTS * hang_detection::hang_timeout(true).as_nanos() as u64;
         let received_ns = time_for_ns(self.collected.written_bytes).min(received_ns_max);
-        Expected::WhileDataMoves { slack_ns: if is_hidden { received_ns } else { 0 } }
+        Expected::WhileTransferring { slack_ns: if is_hidden { received_ns } else { 0 } }
     }
 
     /// Returns the error of a test that writes and has left less than the reserve.

@@ -26,7 +26,7 @@ const TURNS: usize = 5;
 const TURN_NS: Range<u64> = 600_000_000..900_000_000;
 /// Runs of an experiment that changes the load; true for runs with the change. An even drift affects both
 /// kinds equally.
-const TURNS_OF_CHANGE: [bool; experiment::RUNS] = [false, true, true, false];
+const CHANGE_SEQUENCE: [bool; experiment::RUNS] = [false, true, true, false];
 /// Time of each such run; the upper end is for loads with few operations.
 const CHANGED_NS: Range<u64> = 850_000_000..2_000_000_000;
 /// Operations of each slot that suffice for a rate. Slots of a device with one latency end together: one end more or
@@ -35,7 +35,7 @@ const CHANGED_OPS: f64 = 40.0;
 /// Beginning of a run that is no part of its rate: limits begin with a burst, and not all threads are awake.
 const START_NS: u64 = 200_000_000;
 /// Possible error of a rate that was observed only once, as a share of it.
-const ONE_OBSERVATION: f64 = 0.15;
+const SINGLE_RATE_ERROR: f64 = 0.15;
 /// Fewest operations in a turn that tell anything about its rate.
 const TURN_OPS_MIN: f64 = 20.0;
 /// Student's t at 97.5 % for three degrees of freedom, which five turns leave.
@@ -62,24 +62,24 @@ impl Session {
                 let in_flight = f64::from(variant.phase.workload.in_flight().max(plain.workload.in_flight()));
                 let time_ns = (CHANGED_OPS * in_flight * 1e9 / record.figures.rate.steady_or_whole()?) as u64;
                 let time_ns = time_ns.clamp(CHANGED_NS.start, CHANGED_NS.end);
-                let mut rates = [const { None }; TURNS_OF_CHANGE.len()];
-                for (rate, is_changed) in rates.iter_mut().zip(TURNS_OF_CHANGE) {
+                let mut rates = [const { None }; CHANGE_SEQUENCE.len()];
+                for (rate, is_changed) in rates.iter_mut().zip(CHANGE_SEQUENCE) {
                     let part = self.next_part(phase)?;
                     let phase = if is_changed { &variant.phase } else { &plain };
                     *rate = Some(self.short(phase, record.repetition, time_ns, part, on_event)?);
                 }
                 let [before, after, again, behind] = rates.map(|rate| rate.unwrap_or_default());
-                let changed = Changed::compute([before, behind], [after, again]);
+                let changed = RateChange::compute([before, behind], [after, again]);
                 // The value is the exponent with which the rate follows a factor. For a separate change, it
                 // is the factor by which the rate changes.
                 let (value, half_width) = match experiment {
                     Experiment::Separate => {
-                        let times = changed.log_times.exp();
+                        let times = changed.log_ratio.exp();
                         (times, changed.half_width * times)
                     }
                     _ => {
                         let log_factor = variant.factor.ln();
-                        (changed.log_times / log_factor, changed.half_width / log_factor.abs())
+                        (changed.log_ratio / log_factor, changed.half_width / log_factor.abs())
                     }
                 };
                 Some(Response {
@@ -184,7 +184,7 @@ impl Session {
         on_event: &mut dyn FnMut(PhaseEvent<'_>),
     ) -> Option<PhaseRecord> {
         let mut phase = phase.clone();
-        if self.reads_once(part) {
+        if self.ends_with_slice(part) {
             phase.stop.passes = Some(1);
         }
         phase.stop.time_ns = Some(time_ns);
@@ -247,23 +247,23 @@ fn half_width(rates: [Rate; 2]) -> f64 {
             let edges: f64 = rates.iter().map(|rate| rate.ops.recip().powi(2)).sum();
             (t * t * squares / degrees as f64 / pairs as f64 + edges / 4.0).sqrt()
         }
-        None => ONE_OBSERVATION,
+        None => SINGLE_RATE_ERROR,
     }
 }
 
 /// Change of a rate, from two runs without the changed thing and two with it.
-struct Changed {
+struct RateChange {
     /// Operations per second without the change.
     before: f64,
     /// Operations per second with the change.
     after: f64,
     /// Logarithm of `after` over `before`.
-    log_times: f64,
+    log_ratio: f64,
     /// Half of the 95 % interval of that logarithm.
     half_width: f64,
 }
 
-impl Changed {
+impl RateChange {
     /// Computes the change from rates without and with it; rates at the same index come from neighbouring
     /// runs.
     fn compute(without: [Rate; 2], with: [Rate; 2]) -> Self {
@@ -274,7 +274,7 @@ impl Changed {
         let apart = (of_pair(0) - of_pair(1)) / 2.0;
         let squares =
             [half_width(without), half_width(with), apart].iter().map(|half| half * half).sum::<f64>();
-        Self { before, after, log_times: (after / before).ln(), half_width: squares.sqrt() }
+        Self { before, after, log_ratio: (after / before).ln(), half_width: squares.sqrt() }
     }
 }
 
@@ -315,7 +315,7 @@ fn answer(rates: &[f64], in_flight: f64, pause_s: f64) -> Option<(f64, f64)> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Changed, ONE_OBSERVATION, Rate, answer, half_width};
+    use super::{Rate, RateChange, SINGLE_RATE_ERROR, answer, half_width};
 
     fn even(per_second: f64) -> Rate {
         Rate::from_rates(&[per_second; 6]).unwrap()
@@ -325,11 +325,11 @@ mod tests {
     fn change_is_separated_from_drift() {
         // Each run gives a tenth less than the one before, and the change doubles the rate.
         let of_run = |run: i32| 1000.0 * 0.9f64.powi(run);
-        let changed = Changed::compute(
+        let changed = RateChange::compute(
             [even(of_run(0)), even(of_run(3))],
             [even(2.0 * of_run(1)), even(2.0 * of_run(2))],
         );
-        assert!((changed.log_times - 2f64.ln()).abs() < 1e-9, "{}", changed.log_times.exp());
+        assert!((changed.log_ratio - 2f64.ln()).abs() < 1e-9, "{}", changed.log_ratio.exp());
         // By pairs, the rate is 1.8 and 2.2 times as high.
         assert!((changed.half_width - 0.1054).abs() < 1e-3, "{}", changed.half_width);
         assert!((changed.after / changed.before - 2.0).abs() < 1e-9);
@@ -339,7 +339,7 @@ mod tests {
     fn half_width_follows_agreement_of_interval_pairs() {
         assert_eq!(half_width([even(5.0); 2]), 0.0);
         let short = Rate::from_rates(&[1.0, 2.0]).unwrap();
-        assert_eq!(half_width([short; 2]), ONE_OBSERVATION);
+        assert_eq!(half_width([short; 2]), SINGLE_RATE_ERROR);
         // Operations that a limit moves from one interval to its neighbour are no spread.
         let lots = Rate::from_rates(&[0.0, 10.0, 10.0, 0.0, 4.0, 6.0]).unwrap();
         assert_eq!(half_width([lots; 2]), 0.0);
@@ -349,7 +349,7 @@ mod tests {
         assert!((half - 2.776 * 0.1 / 6f64.sqrt()).abs() < 1e-9, "{half}");
         let few = Rate { ops: 20.0, ..even(5.0) };
         assert!((half_width([few; 2]) - 0.05 / 2f64.sqrt()).abs() < 1e-9);
-        let changed = Changed::compute([uneven; 2], [uneven; 2]);
+        let changed = RateChange::compute([uneven; 2], [uneven; 2]);
         assert!((changed.half_width - half * 2f64.sqrt()).abs() < 1e-9, "{}", changed.half_width);
         assert_eq!(Rate::from_rates(&[0.0; 6]).map(|rate| rate.per_second), None);
     }

@@ -35,7 +35,7 @@ use model::workload::{
 
 use crate::caches;
 use crate::data_location::DataLocation;
-use crate::drive::{self, Drive, Expected, PhaseEvent, StartSignal};
+use crate::drive::{self, Expected, PhaseEvent, RunningPhase, StartSignal};
 use crate::meter::Meter;
 use crate::record::PhaseTotals;
 use crate::steady_state;
@@ -103,7 +103,7 @@ struct Shape {
 #[derive(Debug, Default)]
 pub struct FileOutcome {
     /// Largest delay of a worker's begin after the instant that was given; `None` where none was given.
-    pub start_late_ns: Option<u64>,
+    pub start_delay_ns: Option<u64>,
     /// Measured time of all rounds: each from the start of its first worker to the end of its last.
     pub measured_ns: u64,
     /// Measured time of the last round.
@@ -161,7 +161,7 @@ pub struct FilePhase<'a> {
 impl Task for FilePhase<'_> {
     fn measure(self: Box<Self>, on_event: &mut dyn FnMut(PhaseEvent<'_>)) -> task::Measured {
         let Self { inputs, directory, clients, budget, set, meter } = *self;
-        task::driven(&inputs, meter, on_event, |drive| {
+        task::run_measured(&inputs, meter, on_event, |drive| {
             let deadline_ns = drive.start_ns.saturating_add(inputs.budget_ns);
             let task = FileTask { inputs: &inputs, directory, clients, deadline_ns, budget };
             let outcome = run(&task, set, drive)?;
@@ -206,14 +206,18 @@ struct Report {
 ///
 /// # Errors
 /// Returns the error that kept the test from starting.
-fn run(task: &FileTask<'_>, set: &mut FileSet, drive: &mut Drive<'_>) -> Result<FileOutcome, UserError> {
+fn run(
+    task: &FileTask<'_>,
+    set: &mut FileSet,
+    drive: &mut RunningPhase<'_>,
+) -> Result<FileOutcome, UserError> {
     let workload = &task.inputs.phase.workload;
     let Some(work) = workload.files() else {
         return Err(UserError::new("run a file test", "it is a data test"));
     };
     let threads = u64::from(workload.threads);
     // The threads of a mix agree in memory on who works on which file.
-    let mix = (work.verb == FileVerb::Mix).then(|| work.mix().ok_or_else(unread)).transpose()?;
+    let mix = (work.verb == FileVerb::Mix).then(|| work.mix().ok_or_else(unknown_flows)).transpose()?;
     let (number, clients) = match task.clients {
         Some(Clients { count, number: Some(number), .. }) if work.shared && mix.is_none() => {
             (u64::from(number), u64::from(count))
@@ -235,7 +239,7 @@ fn run(task: &FileTask<'_>, set: &mut FileSet, drive: &mut Drive<'_>) -> Result<
     };
     if set.shape != Some(shape) || set.is_unknown || change(work.verb) == Change::Mixed {
         if set.shape.is_some() {
-            task.directory.empty_of("t")?;
+            task.directory.remove_files_of("t")?;
         }
         let made = vec![0; threads as usize];
         let dirs_made = made.clone();
@@ -294,7 +298,7 @@ fn run(task: &FileTask<'_>, set: &mut FileSet, drive: &mut Drive<'_>) -> Result<
     Ok(outcome)
 }
 
-fn unread() -> UserError {
+fn unknown_flows() -> UserError {
     UserError::new("run a mix", "its flows are unknown")
 }
 
@@ -304,7 +308,7 @@ fn drive_rounds(
     allowance: &mut Allowance,
     mut pool: WorkerPool<Command, Report>,
     set: &mut FileSet,
-    drive: &mut Drive<'_>,
+    drive: &mut RunningPhase<'_>,
     outcome: &mut FileOutcome,
 ) {
     let mut rounds = Rounds { task, work, allowance, set, drive, outcome };
@@ -321,7 +325,7 @@ struct Rounds<'a, 'd> {
     work: &'a FilesWork,
     allowance: &'a mut Allowance,
     set: &'a mut FileSet,
-    drive: &'a mut Drive<'d>,
+    drive: &'a mut RunningPhase<'d>,
     outcome: &'a mut FileOutcome,
 }
 
@@ -371,7 +375,7 @@ impl Rounds<'_, '_> {
         if self.drive.is_stopped() {
             return Ok(false);
         }
-        if !prepared && !self.goes_on_with_fewer() {
+        if !prepared && !self.can_use_fewer_files() {
             return Ok(false);
         }
         if self.work.cold && self.task.inputs.cache == CacheMode::DropAll {
@@ -395,7 +399,7 @@ impl Rounds<'_, '_> {
     }
 
     /// Returns true if a round visits the files that could be made. Otherwise it says why there is none.
-    fn goes_on_with_fewer(&mut self) -> bool {
+    fn can_use_fewer_files(&mut self) -> bool {
         let is_create = self.work.verb == FileVerb::Create;
         self.set.is_unknown |= is_create;
         // A round over fewer files would not be the same test as the rounds before.
@@ -423,8 +427,8 @@ impl Rounds<'_, '_> {
             // The files were made before the phase.
             self.drive.start_ns = Monotonic.now_ns();
         }
-        let StartSignal { at_ns, is_off } = self.drive.begin();
-        if is_off {
+        let StartSignal { at_ns, is_cancelled } = self.drive.begin();
+        if is_cancelled {
             self.drive.end();
             return Ok(false);
         }
@@ -442,7 +446,8 @@ impl Rounds<'_, '_> {
         };
         let bytes = file_bytes.saturating_mul(pool.len() as u64);
         let fills = fills && bytes > 0;
-        let expected = Expected::WhileItMoves { slack_ns: drive::time_for_ns(bytes), by_cpu: !fills };
+        let expected =
+            Expected::WhileProgressing { slack_ns: drive::time_for_ns(bytes), counts_cpu_time: !fills };
         let (reports, error) = self.drive.answers(pool, expected, true);
         self.drive.end();
         let now_ns = Monotonic.now_ns();
@@ -455,7 +460,7 @@ impl Rounds<'_, '_> {
             at_ns.zip(last_start_ns).map(|(at_ns, last_start_ns)| last_start_ns.saturating_sub(at_ns));
         let done: u64 = reports.iter().flatten().map(|report| report.done).sum();
         let outcome = &mut *self.outcome;
-        outcome.start_late_ns = outcome.start_late_ns.max(late_ns);
+        outcome.start_delay_ns = outcome.start_delay_ns.max(late_ns);
         outcome.last_round_ns = last_ns - start_ns;
         outcome.measured_ns += outcome.last_round_ns;
         outcome.first_done_ns = ends().min().unwrap_or(start_ns).saturating_sub(self.drive.start_ns);
@@ -467,8 +472,8 @@ impl Rounds<'_, '_> {
             _ => visited,
         };
         if !self.drive.is_continuous && outcome.each.len() < INTERVALS_MAX {
-            let start_late_ns = at_ns.map_or(0, |at_ns| start_ns.saturating_sub(at_ns));
-            outcome.each.push(RoundRecord { ops: done, elapsed_ns: outcome.last_round_ns, start_late_ns });
+            let start_delay_ns = at_ns.map_or(0, |at_ns| start_ns.saturating_sub(at_ns));
+            outcome.each.push(RoundRecord { ops: done, elapsed_ns: outcome.last_round_ns, start_delay_ns });
         }
         self.take(reports, error).map(|_| true)
     }
@@ -488,7 +493,7 @@ impl Rounds<'_, '_> {
         let last_ns = self.task.deadline_ns.saturating_sub(self.task.inputs.budget_ns / VISITING_DIVISOR);
         let deadline_ns = now_ns.saturating_add(longest_ns).min(last_ns.max(now_ns + UNTIMED_NS_MIN));
         order(pool, members, command(deadline_ns));
-        let expected = Expected::WhileItMoves { slack_ns: 0, by_cpu: true };
+        let expected = Expected::WhileProgressing { slack_ns: 0, counts_cpu_time: true };
         let (reports, error) = self.drive.answers(pool, expected, false);
         self.take(reports, error)
     }
@@ -612,16 +617,16 @@ impl Member {
             let start_ns = Monotonic.now_ns();
             let Some((directory, leaves)) = &opened else {
                 let result = self.open_directories().map(|directories| opened = Some(directories));
-                mailbox.report(self.report(Round { result, ..nothing() }, true, None));
+                mailbox.report(self.report(Round { result, ..empty_round() }, true, None));
                 continue;
             };
             let place = FileLocation { directory: directory.as_fd(), leaves, tree: self.tree };
             let (round, is_whole) = match command {
-                Command::Enter => (nothing(), true),
+                Command::Enter => (empty_round(), true),
                 Command::Prepare { deadline_ns } => {
                     let limits = self.untimed_until(deadline_ns);
                     let (round, is_whole) = match measured.populate(&place, limits) {
-                        Some((round, written_bytes)) => self.populated(round, written_bytes),
+                        Some((round, written_bytes)) => self.adopt_files(round, written_bytes),
                         None => self.prepare(names, &place, deadline_ns),
                     };
                     if !is_whole {
@@ -688,7 +693,7 @@ impl Member {
     }
 
     /// Takes over the files that a mix has made; true if it has them all.
-    fn populated(&mut self, round: Round, written_bytes: u64) -> (Round, bool) {
+    fn adopt_files(&mut self, round: Round, written_bytes: u64) -> (Round, bool) {
         self.made += round.done;
         self.untimed_bytes += written_bytes;
         let is_whole = self.made == self.files;
@@ -698,19 +703,19 @@ impl Member {
     /// Makes everything that a round needs; true if all of it exists.
     fn prepare(&mut self, names: Names, place: &FileLocation<'_>, deadline_ns: u64) -> (Round, bool) {
         match change(self.work.verb) {
-            _ if self.work.missing => (nothing(), true),
+            _ if self.work.missing => (empty_round(), true),
             Change::Made(Kind::File) => self.remove_files(names, place, deadline_ns),
-            Change::Made(Kind::Directory) => (nothing(), true),
+            Change::Made(Kind::Directory) => (empty_round(), true),
             Change::Removed(Kind::Directory) => {
                 let mut mkdir = NameChange::mkdir(names, false);
                 let all = VisitOrder::in_sequence(self.first, self.files);
-                let (round, is_whole) = self.quietly(&mut mkdir, place, all, deadline_ns);
+                let (round, is_whole) = self.run_uncounted(&mut mkdir, place, all, deadline_ns);
                 self.dirs_made = round.done;
                 (round, is_whole)
             }
             Change::RemovedTree => match self.make_directories(place.directory) {
                 Ok(_) => self.make_rest(names, place, deadline_ns),
-                Err(failure) => (Round { result: Err(failure), ..nothing() }, false),
+                Err(failure) => (Round { result: Err(failure), ..empty_round() }, false),
             },
             _ => self.make_rest(names, place, deadline_ns),
         }
@@ -754,26 +759,26 @@ impl Member {
         let unlink = |kind| NameChange::unlink(names, kind, false);
         let rmdir = || NameChange::rmdir(names, false);
         match change(self.work.verb) {
-            _ if self.work.missing => (nothing(), true),
-            Change::Nothing | Change::Mixed => (nothing(), true),
+            _ if self.work.missing => (empty_round(), true),
+            Change::Nothing | Change::Mixed => (empty_round(), true),
             Change::Made(Kind::File) if done == self.files || self.work.order == Order::Sequential => {
                 self.made = done;
-                (nothing(), true)
+                (empty_round(), true)
             }
-            Change::Made(Kind::Directory) => self.quietly(&mut rmdir(), place, visited, deadline_ns),
-            Change::Made(kind) => self.quietly(&mut unlink(kind), place, visited, deadline_ns),
+            Change::Made(Kind::Directory) => self.run_uncounted(&mut rmdir(), place, visited, deadline_ns),
+            Change::Made(kind) => self.run_uncounted(&mut unlink(kind), place, visited, deadline_ns),
             Change::Renamed => {
                 let mut back = NameChange::rename(names, [Kind::Renamed, Kind::File], false);
-                self.quietly(&mut back, place, visited, deadline_ns)
+                self.run_uncounted(&mut back, place, visited, deadline_ns)
             }
             Change::Resized => self.restore(names, place, done, deadline_ns),
-            Change::Attributed => {
+            Change::AttributesSet => {
                 let mut bare = IndexedOps::new(names, RemoveAttribute);
-                self.quietly(&mut bare, place, self.changed(done), deadline_ns)
+                self.run_uncounted(&mut bare, place, self.changed(done), deadline_ns)
             }
             Change::RemovedTree => self.remove_rest(names, place, done, deadline_ns),
             Change::Removed(Kind::Directory) => {
-                let settled = self.quietly_each(&mut rmdir(), place, self.rest_of(done), deadline_ns);
+                let settled = self.run_each_uncounted(&mut rmdir(), place, self.rest_of(done), deadline_ns);
                 self.dirs_made = 0;
                 settled
             }
@@ -781,10 +786,11 @@ impl Member {
             Change::Removed(_) if self.work.order == Order::Directory => {
                 let is_whole = done == self.made;
                 self.made = 0;
-                (nothing(), is_whole)
+                (empty_round(), is_whole)
             }
             Change::Removed(kind) => {
-                let settled = self.quietly_each(&mut unlink(kind), place, self.rest_of(done), deadline_ns);
+                let settled =
+                    self.run_each_uncounted(&mut unlink(kind), place, self.rest_of(done), deadline_ns);
                 self.made = 0;
                 settled
             }
@@ -792,7 +798,7 @@ impl Member {
     }
 
     /// Runs the loop for all verbs, and drops its counts; true if every visit took place.
-    fn quietly(
+    fn run_uncounted(
         &self,
         verb: &mut dyn FileOps,
         place: &FileLocation<'_>,
@@ -806,7 +812,7 @@ impl Member {
         (round, is_whole)
     }
 
-    fn quietly_each(
+    fn run_each_uncounted(
         &self,
         verb: &mut dyn FileOps,
         place: &FileLocation<'_>,
@@ -822,11 +828,11 @@ impl Member {
                 return (round, false);
             }
         }
-        (nothing(), true)
+        (empty_round(), true)
     }
 }
 
-fn nothing() -> Round {
+fn empty_round() -> Round {
     let now_ns = Monotonic.now_ns();
     Round { done: 0, missed: 0, start_ns: now_ns, end_ns: now_ns, result: Ok(()) }
 }

@@ -38,7 +38,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Longest gap between two checks while the process runs. A longer gap means that the process was stopped.
 pub(crate) const POLL_MAX: Duration = Duration::from_secs(1);
 
-static IS_INSISTENT: AtomicBool = AtomicBool::new(false);
+static IS_TIMEOUT_SHORT: AtomicBool = AtomicBool::new(false);
 /// Longest time without progress that ended, in nanoseconds.
 static LONGEST_NS: AtomicU64 = AtomicU64::new(0);
 /// Time limit that the user has set.
@@ -48,13 +48,13 @@ static HUNG_CALLS: Mutex<Vec<HungCall>> = Mutex::new(Vec::new());
 
 struct HungCall {
     thread: i32,
-    says: String,
+    message: String,
 }
 
 /// Returns the hang timeout: four times the longest time without progress so far, but at most 10 min. It is at least 60
 /// s until the first progress, and then at least 20 s. A time that the user has set replaces all.
 pub fn hang_timeout(has_moved: bool) -> Duration {
-    if is_insistent() || hanging().is_some() {
+    if is_timeout_short() || first_hung_call().is_some() {
         return HANG_TIMEOUT_SHORT.min(limit().unwrap_or(HANG_TIMEOUT_SHORT));
     }
     let longest = Duration::from_nanos(LONGEST_NS.load(Ordering::Relaxed));
@@ -82,33 +82,33 @@ pub fn user_limit() -> Option<Duration> {
 }
 
 fn limit() -> Option<Duration> {
-    static OF_TESTS: LazyLock<Option<Duration>> = LazyLock::new(|| {
+    static TEST_TIME_LIMIT: LazyLock<Option<Duration>> = LazyLock::new(|| {
         let seconds = std::env::var(TEST_LIMIT).ok().filter(|_| cfg!(debug_assertions))?;
         seconds.parse().ok().filter(|seconds| *seconds > 0).map(Duration::from_secs)
     });
-    user_limit().or(*OF_TESTS)
+    user_limit().or(*TEST_TIME_LIMIT)
 }
 
 /// Records that work continued after this time without progress.
-pub(crate) fn went_on_after(time: Duration) {
+pub(crate) fn record_pause(time: Duration) {
     LONGEST_NS.fetch_max(time.as_nanos() as u64, Ordering::Relaxed);
 }
 
 /// Returns true if the user insists on the end.
-pub fn is_insistent() -> bool {
-    IS_INSISTENT.load(Ordering::Relaxed)
+pub fn is_timeout_short() -> bool {
+    IS_TIMEOUT_SHORT.load(Ordering::Relaxed)
 }
 
 /// Shortens the hang timeout to five seconds.
-pub fn insist() {
-    IS_INSISTENT.store(true, Ordering::Relaxed);
+pub fn shorten_timeout() {
+    IS_TIMEOUT_SHORT.store(true, Ordering::Relaxed);
 }
 
 /// Returns the message on the first call that was left behind and has not returned: "fsync of /mnt/a has not
 /// returned since 14:03:07 UTC".
-pub fn hanging() -> Option<String> {
+pub fn first_hung_call() -> Option<String> {
     let left = HUNG_CALLS.lock().unwrap_or_else(PoisonError::into_inner);
-    left.iter().find(|left| observe::thread_lives(left.thread)).map(|left| left.says.clone())
+    left.iter().find(|left| observe::is_own_thread_alive(left.thread)).map(|left| left.message.clone())
 }
 
 /// Work in a separate thread.
@@ -229,7 +229,7 @@ fn wait_for(
         polled_at = Instant::now();
         match received {
             Ok(()) => {
-                went_on_after(moved_at.elapsed());
+                record_pause(moved_at.elapsed());
                 return Ok(());
             }
             Err(RecvTimeoutError::Disconnected) => return Err(UserError::new(action, PANICKED)),
@@ -237,7 +237,7 @@ fn wait_for(
         }
         let now = progress();
         if now != seen {
-            went_on_after(moved_at.elapsed());
+            record_pause(moved_at.elapsed());
             // Another call says nothing about how long this one takes.
             has_moved |= now.0 != seen.0;
             (seen, moved_at) = (now, Instant::now());
@@ -272,7 +272,7 @@ pub fn write_with_progress<T: Send + 'static>(
     let theirs = Arc::clone(&written);
     let (root, mut low_watermark) = (Root::system(), LowWatermark::default());
     let progress = move || {
-        low_watermark.is_new(observe::unwritten_bytes(&root));
+        low_watermark.is_new(observe::dirty_and_writeback_bytes(&root));
         low_watermark.count() + written.load(Ordering::Relaxed)
     };
     wait_with_progress(action, progress, move || work(&theirs))
@@ -297,13 +297,13 @@ pub fn hangs(action: &str, threads: &[i32], still_for: Duration) -> UserError {
     let since = since.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs() % 86_400);
     let clock = format!("{:02}:{:02}:{:02} UTC", since / 3600, since / 60 % 60, since % 60);
     let call = threads.iter().find_map(|thread| observe::stuck_call(*thread));
-    let says = match call {
+    let message = match call {
         Some(call) => format!("{call} has not returned since {clock}"),
         None => format!("there has been no progress since {clock}"),
     };
     let mut left = HUNG_CALLS.lock().unwrap_or_else(PoisonError::into_inner);
-    left.extend(threads.iter().map(|thread| HungCall { thread: *thread, says: says.clone() }));
-    UserError::new(action, format!("{says}, for {seconds} s"))
+    left.extend(threads.iter().map(|thread| HungCall { thread: *thread, message: message.clone() }));
+    UserError::new(action, format!("{message}, for {seconds} s"))
         .help("check the kernel log for errors of the device or server")
 }
 
@@ -368,10 +368,10 @@ mod tests {
         let error = hangs("read a pipe", &[number], Duration::from_secs(20));
         assert!(error.cause.starts_with("read of pipe:["), "{}", error.cause);
         assert!(error.cause.ends_with(" UTC, for 20 s"), "{}", error.cause);
-        assert!(hanging().is_some_and(|says| error.cause.starts_with(&says)));
+        assert!(first_hung_call().is_some_and(|message| error.cause.starts_with(&message)));
         drop(writer);
         thread.join().unwrap();
-        while observe::thread_lives(number) {
+        while observe::is_own_thread_alive(number) {
             std::thread::sleep(Duration::from_millis(1));
         }
         assert!(!HUNG_CALLS.lock().unwrap().is_empty());

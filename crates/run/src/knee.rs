@@ -6,7 +6,7 @@ use model::finding::Finding;
 use model::run::{Note, PhaseRecord, Status};
 
 /// Beyond the knee of a closed loop, no point has more than this many times its throughput.
-const MORE_WORK: f64 = 1.15;
+const THROUGHPUT_RATIO_MAX: f64 = 1.15;
 
 /// Returns the knee of a sweep: its place in `records`, and the note for that row. The knee is the point with
 /// the highest power, which is throughput over latency. On a queue with one server it lies at half of the
@@ -36,7 +36,7 @@ pub fn knee(records: &[&PhaseRecord]) -> Option<(usize, Note)> {
     let most = points.iter().map(|(_, throughput_share, _)| *throughput_share).fold(0.0, f64::max);
     // A depth that brings clearly more throughput is no mere waiting. In an open loop, throughput follows the
     // requested rate.
-    let is_candidate = |point: &&(usize, f64, f64)| has_open || point.1 * MORE_WORK >= most;
+    let is_candidate = |point: &&(usize, f64, f64)| has_open || point.1 * THROUGHPUT_RATIO_MAX >= most;
     let best = points.iter().filter(is_candidate).max_by(|a, b| power(a).total_cmp(&power(b)))?;
     let (index, throughput_share, latency_share) = *best;
     let slowest = points.iter().map(|(_, _, latency_share)| *latency_share).fold(0.0, f64::max);
@@ -63,7 +63,7 @@ fn throughput(record: &PhaseRecord) -> Option<f64> {
 /// Returns the mean latency; by Little's law if single operations were not timed.
 fn latency_ns(record: &PhaseRecord) -> Option<f64> {
     let in_flight = f64::from(record.workload.threads) * f64::from(record.workload.iodepth);
-    let little = || record.figures.rate.whole_ops_per_second.map(|rate| in_flight * 1e9 / rate);
+    let little = || record.figures.rate.overall_ops_per_second.map(|rate| in_flight * 1e9 / rate);
     record
         .figures
         .latency_ns

@@ -52,7 +52,7 @@ mod watch;
 mod worker_pool;
 mod zoned;
 
-pub use clean::{CleanOutcome, clean, clean_sent};
+pub use clean::{CleanOutcome, clean, clean_uploads};
 pub use dataset::LayoutProgress;
 pub use directory::{CreateError, PendingRemoval, RemovalOutcome, WorkDirectory};
 pub use drive::{ClientsNow, PhaseEvent, StartSignal, Tick};

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use engine::Failure;
-use engine::bytes::{ByteWorker, Recorded, Span, SystemCalls};
+use engine::bytes::{ByteWorker, RecorderTally, Span, SystemCalls};
 use engine::clock::{Clock, Monotonic, Timer};
 use engine::data::Content;
 use engine::data_loop::{Calls, DataLoop};
@@ -123,7 +123,7 @@ pub fn work(part: Part) -> (Work<Command, Report>, DeltaReader) {
             }
         };
         mailbox.report(report);
-        serve_ends(mailbox, &files, number as usize);
+        serve_sync_and_close(mailbox, &files, number as usize);
     };
     (Box::new(body), reader)
 }
@@ -156,13 +156,13 @@ pub fn byte_work(data: &DataWork, part: BytePart, timer: Timer) -> (Work<Command
         pin_to_cpus(part.local_cpus.as_deref());
         let BytePart { files, spans, stamping, ops, stop, number, .. } = part;
         let (spans, opened): (Vec<_>, Vec<_>) = spans.into_iter().unzip();
-        let tally = Recorded { recorder, stop: &stop };
+        let tally = RecorderTally { recorder, stop: &stop };
         let calls = SystemCalls::new(opened);
         let worker = ByteWorker::new(calls, timer, tally, spans, writes, stamping, ops);
         mailbox.ready();
         let Some(Command::Start { start_ns, deadline_ns }) = mailbox.next() else { return };
         mailbox.report(worker.run(start_ns, deadline_ns).into());
-        serve_ends(mailbox, &files, number as usize);
+        serve_sync_and_close(mailbox, &files, number as usize);
     };
     (Box::new(body), reader)
 }
@@ -224,7 +224,7 @@ pub fn stdio_work(
             }
         };
         mailbox.report(report);
-        serve_ends(mailbox, &files, number as usize);
+        serve_sync_and_close(mailbox, &files, number as usize);
         drop(kept);
     };
     (Box::new(body), reader)
@@ -255,7 +255,7 @@ impl From<WorkerResult> for Report {
 }
 
 /// Makes files durable, or closes them, at each command.
-pub fn serve_ends(mailbox: &Mailbox<Command, Report>, files: &[OwnedFd], number: usize) {
+pub fn serve_sync_and_close(mailbox: &Mailbox<Command, Report>, files: &[OwnedFd], number: usize) {
     while let Some(Command::Finish { stride, is_sync }) = mailbox.next() {
         let (call, end): (_, fn(&OwnedFd) -> _) =
             if is_sync { ("fdatasync", |file| rustix::fs::fdatasync(file)) } else { ("close", close_once) };

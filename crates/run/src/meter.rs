@@ -35,7 +35,7 @@ pub struct Meter {
     system_sampler: SystemSampler,
     is_observed: bool,
     /// True if another client watches this machine: its processes, sensors, and the course of its counters.
-    leaves_machine: bool,
+    skips_machine: bool,
     /// Time of the last reading of the machine's counters.
     machine_read_ns: u64,
     /// Time of the last watch of the machine's processes, its start, and their watched time in this phase.
@@ -50,13 +50,13 @@ pub struct Meter {
     gap_factor: u64,
     hidden: Vec<String>,
     /// Names of the devices that no other device of the target uses.
-    tops: Vec<String>,
+    top_names: Vec<String>,
     /// Watch over the free space; none where no reserve is kept.
     room: Option<RoomWatch>,
 }
 
 /// Longest wait for a device to calm down before a phase.
-const SETTLE: Duration = Duration::from_secs(3);
+const CALM_TIMEOUT: Duration = Duration::from_secs(3);
 /// A device that moves less than this in a tenth of a second is calm.
 const CALM_BYTES: u64 = 64 << 10;
 
@@ -120,7 +120,7 @@ impl Meter {
             waits,
             system_sampler,
             is_observed: true,
-            leaves_machine: false,
+            skips_machine: false,
             machine_read_ns: 0,
             processes_seen_ns: 0,
             processes_start_ns: 0,
@@ -130,7 +130,7 @@ impl Meter {
             gaps: fastrand::Rng::new(),
             gap_factor: 1,
             room: None,
-            tops: target.top_devices().map(|device| device.name.clone()).collect(),
+            top_names: target.top_devices().map(|device| device.name.clone()).collect(),
         }
     }
 
@@ -181,8 +181,8 @@ impl Meter {
     /// system that hangs on a loop device does not move, though the disk below does.
     pub fn moved_bytes(&self, devices: &[DeviceFrame]) -> u64 {
         let bytes = |device: &DeviceFrame| device.read_bytes.wrapping_add(device.written_bytes);
-        let tops = devices.iter().filter(|device| self.tops.contains(&device.name));
-        tops.map(bytes).fold(0, u64::wrapping_add)
+        let top_names = devices.iter().filter(|device| self.top_names.contains(&device.name));
+        top_names.map(bytes).fold(0, u64::wrapping_add)
     }
 
     /// Starts another phase with these workers. If `counts_calls` is set, it also counts the calls that they
@@ -225,16 +225,16 @@ impl Meter {
     }
 
     /// Takes these processes of the machine for part of the test. With none, another of the clients here watches it.
-    pub fn know(&mut self, processes: Option<&[u32]>, clients_per_machine: u32) {
-        self.leaves_machine = processes.is_none();
-        self.system_sampler.know(processes.unwrap_or_default());
+    pub fn exclude_processes(&mut self, processes: Option<&[u32]>, clients_per_machine: u32) {
+        self.skips_machine = processes.is_none();
+        self.system_sampler.exclude_processes(processes.unwrap_or_default());
         let cpus = std::thread::available_parallelism().map_or(1, usize::from) as u64;
         self.gap_factor = u64::from(clients_per_machine).div_ceil(cpus * SAMPLERS_PER_CPU).max(1);
     }
 
     /// Returns true if another client watches this machine.
-    pub fn leaves_machine(&self) -> bool {
-        self.leaves_machine
+    pub fn skips_machine(&self) -> bool {
+        self.skips_machine
     }
 
     /// Returns the time of the next sample; `u64::MAX` if sampling is off.
@@ -259,7 +259,7 @@ impl Meter {
         self.begin();
         while !interrupt.load(Ordering::Relaxed) && !self.has_no_devices() {
             std::thread::sleep(Duration::from_millis(100));
-            if calm(&self.tick()) || Monotonic.now_ns() - part_start_ns > SETTLE.as_nanos() as u64 {
+            if calm(&self.tick()) || Monotonic.now_ns() - part_start_ns > CALM_TIMEOUT.as_nanos() as u64 {
                 break;
             }
         }
@@ -270,7 +270,7 @@ impl Meter {
     /// Begins a measured part.
     pub fn begin(&mut self) {
         if self.is_observed {
-            self.watches_processes = !self.leaves_machine
+            self.watches_processes = !self.skips_machine
                 && Monotonic.now_ns() >= self.processes_seen_ns + WATCH_PROCESSES_EVERY_NS;
             // The first visit to the processes takes a while, and what they do meanwhile counts.
             self.processes_start_ns = Monotonic.now_ns();
@@ -287,7 +287,7 @@ impl Meter {
     /// may follow later.
     pub fn tick(&mut self) -> Frame {
         let now_ns = Monotonic.now_ns();
-        let is_own = self.leaves_machine && now_ns < self.machine_read_ns + MACHINE_EVERY_NS;
+        let is_own = self.skips_machine && now_ns < self.machine_read_ns + MACHINE_EVERY_NS;
         if is_own {
             self.current.clone_from(&self.previous);
             self.probe.snapshot_own(&mut self.current);

@@ -23,7 +23,7 @@ pub fn notes(phase: &PlannedPhase, measured: &PhaseTotals, record: &PhaseRecord)
     if is_torn {
         add(Finding::NotCompared {}, &[]);
     }
-    if let Some(requested) = &phase.instead_of {
+    if let Some(requested) = &phase.replaced_workload {
         let (depth, threads) = (Count(requested.iodepth.into()), Count(requested.threads.into()));
         let finding = match suits_ring(requested) {
             true => Finding::ThreadsForRing { depth, threads },

@@ -39,10 +39,10 @@ pub fn open(
     }
     let (marker, file) = marker(&directory)?;
     if marker.run.as_ref() != Some(&client.run) {
-        return Err("its marker is of another run".into());
+        return Err("its marker belongs to another run".into());
     }
     if marker.client != Some(client.number) {
-        return Err(format!("its marker is not of client {}", client.number));
+        return Err(format!("its marker does not belong to client {}", client.number));
     }
     if marker.rules != rules {
         return Err("its client has another plan, and would not remove this client's files".into());
@@ -75,7 +75,7 @@ fn is_held(file: &File, marker: &Marker) -> bool {
     match rustix::fs::flock(file, FlockOperation::NonBlockingLockShared) {
         Err(Errno::WOULDBLOCK) => true,
         // Some file systems keep the locks of each host apart.
-        Ok(()) => process::is_elsewhere(marker),
+        Ok(()) => process::is_from_other_host(marker),
         // Where locks do not work, the state of the process decides.
         Err(_) => process::may_live(marker),
     }
@@ -135,8 +135,8 @@ mod tests {
             .map(|client| work(temp.path(), client.as_ref()));
         refused(name(&stranger), "another run");
         refused(name(&alone), "another run");
-        refused(name(&second), "not of client 0");
-        refused(name(&own), "not of client 0");
+        refused(name(&second), "does not belong to client 0");
+        refused(name(&own), "does not belong to client 0");
         let make = |name: &str| {
             let path = temp.path().join(name);
             fs::create_dir(&path).unwrap();

@@ -20,17 +20,17 @@ pub fn marker(rules: Vec<NamePattern>, client: Option<&Client>) -> Marker {
 /// Returns true if the process that wrote a marker may still be running. A marker of another host cannot be
 /// judged here.
 pub fn may_live(marker: &Marker) -> bool {
-    if is_elsewhere(marker) {
+    if is_from_other_host(marker) {
         return true;
     }
     // A dead process keeps number and start until its parent waits for it.
     marker.boot_id == boot_id()
         && start_ticks(marker.pid) == Some(marker.start_ticks)
-        && i32::try_from(marker.pid).is_ok_and(|pid| observe::process_lives(&Root::system(), pid))
+        && i32::try_from(marker.pid).is_ok_and(|pid| observe::is_process_alive(&Root::system(), pid))
 }
 
 /// Returns true for the marker of another host.
-pub fn is_elsewhere(marker: &Marker) -> bool {
+pub fn is_from_other_host(marker: &Marker) -> bool {
     marker.host != host()
 }
 
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn this_process_lives_and_others_do_not() {
+    fn only_marker_of_a_running_process_is_live() {
         let own = marker(vec![], None);
         assert!(own.start_ticks > 0);
         assert!(may_live(&own));
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn process_that_nobody_waited_for_is_dead() {
+    fn zombie_process_counts_as_dead() {
         let mut child =
             std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
         let pid = child.id();

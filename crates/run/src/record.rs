@@ -22,7 +22,7 @@ use model::{UserError, spec};
 
 use crate::collect::{self, Collector, Distribution};
 use crate::data_phase::DataOutcome;
-use crate::drive::Drive;
+use crate::drive::RunningPhase;
 use crate::file_phase::FileOutcome;
 use crate::meter::PhaseSums;
 use crate::notes;
@@ -137,7 +137,7 @@ pub fn record(
     let touches_files = data.is_none() || phase.engine.does_io();
     // One measured part on files writes the more the longer it lasts. Its files stay as large as they are.
     let file_work = workload.files().filter(|_| workload.is_continuous());
-    let size_bytes = file_work.map_or(measured.size_bytes, |files| files.room_bytes_max(workload.threads));
+    let size_bytes = file_work.map_or(measured.size_bytes, |files| files.space_bytes_max(workload.threads));
     let mut workload_record = WorkloadRecord::new(workload, size_bytes, measured.files, plan.cache);
     workload_record.rate_ops_per_second = measured.rate_ops_per_second;
     let untried = untried(phase, repetition, status, "");
@@ -171,7 +171,7 @@ pub fn record(
         verified_blocks: collected.verified,
         short_calls: collected.short_calls,
         direct_refused: measured.direct_refused,
-        start_late_ns: measured.start_late_ns,
+        start_delay_ns: measured.start_delay_ns,
         write_limit_bytes: measured.write_limit_bytes,
     };
     let seen = Observations {
@@ -255,7 +255,7 @@ const CUT_SHARE: u64 = 5;
 #[derive(Debug, Default)]
 pub struct PhaseTotals {
     /// Delay of the last worker's begin after the instant that was given; `None` where none was given.
-    pub start_late_ns: Option<u64>,
+    pub start_delay_ns: Option<u64>,
     /// Elapsed time with the sync at the end.
     pub elapsed_ns: u64,
     /// End of the time axis of intervals.
@@ -310,7 +310,7 @@ impl PhaseTotals {
     pub fn from_data(data: &DataWork, outcome: DataOutcome, ops: u64) -> Self {
         let blocks = outcome.size_bytes.div_ceil(data.block_bytes).max(1);
         Self {
-            start_late_ns: outcome.start_late_ns,
+            start_delay_ns: outcome.start_delay_ns,
             elapsed_ns: outcome.synced_ns,
             end_ns: outcome.synced_ns,
             passes: ops as f64 / blocks as f64,
@@ -320,7 +320,7 @@ impl PhaseTotals {
                 work_ns: outcome.last_done_ns,
                 durable_ns: outcome.is_durable.then_some(outcome.synced_ns),
                 closed_ns: (outcome.is_ended && !outcome.is_durable).then_some(outcome.synced_ns),
-                cached_writes: data.writes() && !data.direct && data.sync.has_end(),
+                cached_writes: data.writes() && !data.direct && data.sync.has_final_sync(),
                 first_done_ns: outcome.first_done_ns,
                 last_done_ns: outcome.last_done_ns,
             },
@@ -341,7 +341,7 @@ impl PhaseTotals {
 
     /// Sets `cut_short` if the run's total time, and not the stop rule of the phase, ended it.
     #[must_use]
-    pub fn or_cut(
+    pub fn with_cut_short(
         mut self,
         phase: &PlannedPhase,
         collected: &Collector,
@@ -356,7 +356,7 @@ impl PhaseTotals {
         } else if ran_out && stop.time_ns.is_some() && time_ns < planned_ns - planned_ns / CUT_SHARE {
             let seconds = |ns: u64| ns as f64 / 1e9;
             self.cut_short = Some(format!(
-                "the run's time limit left {:.1} s of {:.1} s for it",
+                "the run's time limit cut it to {:.1} s of {:.1} s",
                 seconds(time_ns),
                 seconds(planned_ns)
             ));
@@ -365,9 +365,9 @@ impl PhaseTotals {
     }
 
     /// Returns the totals of a test on files.
-    pub fn from_files(outcome: FileOutcome, drive: &Drive<'_>) -> Self {
+    pub fn from_files(outcome: FileOutcome, drive: &RunningPhase<'_>) -> Self {
         Self {
-            start_late_ns: outcome.start_late_ns,
+            start_delay_ns: outcome.start_delay_ns,
             elapsed_ns: outcome.measured_ns,
             end_ns: outcome.last_done_ns,
             passes: outcome.rounds,
@@ -428,13 +428,13 @@ pub fn rate(
         ops_per_second: headline,
         bytes_per_second: headline.zip(block_bytes).map(|(ops, bytes)| ops * bytes as f64),
         steady_ops_per_second: steady.map(|state| state.ops_per_second),
-        whole_ops_per_second: whole,
+        overall_ops_per_second: whole,
         durable_ops_per_second: durable,
         into_cache_ops_per_second: whole.filter(|_| times.cached_writes),
         // If little is known, the interval of a mean reaches below zero, where no rate is.
         ci95_low_ops_per_second: ci95.map(|(low, _)| low.max(0.0)),
         ci95_high_ops_per_second: ci95.map(|(_, high)| high),
-        independent_parts: ci95.map(|_| {
+        effective_samples: ci95.map(|_| {
             state.map_or_else(|| steady_state::independent_rounds(rounds), |state| state.independent)
         }),
         first_done_ns: times.first_done_ns,
@@ -532,13 +532,13 @@ mod tests {
             let time_ns = time_s * 1_000_000_000;
             let times = Times { last_done_ns: time_ns, ..Times::default() };
             let totals = PhaseTotals { times, ..PhaseTotals::default() };
-            let totals = totals.or_cut(&plan.phases[0], &Collector::new(0), time_ns, 20_000_000_000);
+            let totals = totals.with_cut_short(&plan.phases[0], &Collector::new(0), time_ns, 20_000_000_000);
             assert_eq!(totals.cut_short.is_some(), is_cut, "{time_s} s");
         }
     }
 
     #[test]
-    fn direct_writes_pay_their_part_of_the_sync() {
+    fn sync_time_is_charged_to_direct_writes() {
         let (collected, times) = times(false);
         let rate = rate(&collected, &times, Some(4096), Some(&state(1000.0, 1)), &[]);
         // All of the sync belongs to all operations.
@@ -549,7 +549,7 @@ mod tests {
     }
 
     #[test]
-    fn cached_writes_are_all_bytes_over_all_the_time() {
+    fn buffered_write_rate_includes_the_sync_time() {
         let (collected, times) = times(true);
         for changes in [0, 1] {
             let rate = rate(&collected, &times, Some(4096), Some(&state(3000.0, changes)), &[]);

@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn missing_descriptors_name_their_limit() {
+    fn exhausted_descriptors_name_the_limit_to_raise() {
         for (errno, limit) in [(Errno::MFILE, "ulimit -n"), (Errno::NFILE, "fs.file-max")] {
             let failure = Failure { call: "open", file: 0, offset_bytes: None, cause: errno.into() };
             assert!(remedy(&failure).contains(limit), "{errno}");

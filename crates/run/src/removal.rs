@@ -17,7 +17,7 @@ pub const DIRECTORY_FLAGS: OFlags =
 pub const NOT_OURS: &str = "not made by skye";
 
 /// Reason for leaving a file with a name of the kind that a rule produces, and a number beyond it.
-pub const UNNAMED: &str = "not in its marker";
+pub const NUMBER_TOO_HIGH: &str = "not in its marker";
 
 /// Names that a pass over a directory may read without removing one of them. In a private directory, only skye makes
 /// names.
@@ -183,7 +183,7 @@ fn remove_pass(
         let entry_path = || format!("{path}{}", name.to_string_lossy());
         let Some(rule) = rules.iter().find(|rule| rule.produces(name.to_bytes())) else {
             let is_of_kind = rules.iter().any(|rule| rule.number_of(name.to_bytes()).is_some());
-            removal.left.push((entry_path(), if is_of_kind { UNNAMED } else { NOT_OURS }.into()));
+            removal.left.push((entry_path(), if is_of_kind { NUMBER_TOO_HIGH } else { NOT_OURS }.into()));
             continue;
         };
         let removed = match &rule.inside {
@@ -233,7 +233,7 @@ mod tests {
     use std::fs::{self, File};
 
     #[test]
-    fn removed_directories_leave_nothing() {
+    fn removal_in_a_deleted_directory_finds_nothing() {
         let temp = tempfile::tempdir().unwrap();
         let open = File::open(temp.path()).unwrap();
         drop(temp);
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn removes_what_rules_produce_and_names_the_rest() {
+    fn removal_deletes_pattern_names_and_lists_the_rest() {
         let temp = tempfile::tempdir().unwrap();
         let at = |path: &str| temp.path().join(path);
         fs::create_dir_all(at("t0000/d00001")).unwrap();

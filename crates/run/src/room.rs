@@ -25,7 +25,7 @@ const FAST_BYTES_PER_SECOND: u64 = 4_000_000_000;
 /// Share of the room below which a file system that frees blocks later is synced.
 const SYNC_SHARE: u64 = 4;
 /// Another sync follows only if the free space has fallen by this share of the room since the last one.
-const AGAIN_SHARE: u64 = 16;
+const RESYNC_SHARE: u64 = 16;
 /// Share of the reserve that the free space may lack while a sync is tried.
 const SYNC_RESERVE_SHARE: u64 = 2;
 /// Stack of a thread.
@@ -41,7 +41,7 @@ struct State {
     /// Bytes that the run may take.
     room_bytes: u64,
     /// True if the file system may free blocks some time after they were overwritten or removed. A sync frees them.
-    frees_later: bool,
+    frees_in_background: bool,
     /// Free bytes when they were last short; [`ENOUGH`] if they were not since the last read.
     short_bytes: AtomicU64,
 }
@@ -141,14 +141,14 @@ impl State {
         Self {
             reserve_bytes,
             room_bytes: target.space.free_bytes.saturating_sub(reserve_bytes),
-            frees_later: target.frees_later(),
+            frees_in_background: target.frees_in_background(),
             short_bytes: AtomicU64::new(ENOUGH),
         }
     }
 
     /// Free bytes below which a sync may help.
     fn low_bytes(&self) -> u64 {
-        self.reserve_bytes + if self.frees_later { self.room_bytes / SYNC_SHARE } else { 0 }
+        self.reserve_bytes + if self.frees_in_background { self.room_bytes / SYNC_SHARE } else { 0 }
     }
 
     /// Notes whether the free space is short: it is below the reserve, and a sync does not help. Returns true if a sync is
@@ -162,13 +162,13 @@ impl State {
         syncs.has_started_below &= is_below;
         let is_in_vain = syncs.has_started_below && !is_running;
         let is_far_below = free_bytes < self.reserve_bytes / SYNC_RESERVE_SHARE;
-        if is_below && (!self.frees_later || is_in_vain || is_far_below) {
+        if is_below && (!self.frees_in_background || is_in_vain || is_far_below) {
             self.short_bytes.store(free_bytes, Ordering::Relaxed);
         }
         let has_fallen =
-            free_bytes < syncs.free_bytes_after_sync.saturating_sub(self.room_bytes / AGAIN_SHARE);
+            free_bytes < syncs.free_bytes_after_sync.saturating_sub(self.room_bytes / RESYNC_SHARE);
         let is_low = free_bytes < self.low_bytes() && has_fallen;
-        let starts = self.frees_later && !is_running && (is_low || is_below && !is_in_vain);
+        let starts = self.frees_in_background && !is_running && (is_low || is_below && !is_in_vain);
         syncs.was_running |= starts;
         syncs.has_started_below |= starts && is_below;
         starts
@@ -187,9 +187,9 @@ mod tests {
     use super::*;
     use model::target::Space;
 
-    fn watch(frees_later: bool) -> RoomWatch {
+    fn watch(frees_in_background: bool) -> RoomWatch {
         let short_bytes = AtomicU64::new(ENOUGH);
-        RoomWatch(Arc::new(State { reserve_bytes: 100, room_bytes: 800, frees_later, short_bytes }))
+        RoomWatch(Arc::new(State { reserve_bytes: 100, room_bytes: 800, frees_in_background, short_bytes }))
     }
 
     /// Checks free bytes in turn, each with the end of a running sync before it or not. Returns whether each started a sync
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn later_frees_are_tried_before_the_space_is_short() {
+    fn space_below_reserve_is_short_only_after_a_sync() {
         let steps = [(99, false), (98, false), (110, true), (99, false), (99, true)];
         let expected = [(true, false), (false, false), (false, false), (true, false), (false, true)];
         assert_eq!(checks(&watch(true), steps), expected);
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn later_frees_are_synced_early() {
+    fn delayed_frees_are_synced_well_above_the_reserve() {
         let steps = [(301, false), (299, false), (298, true), (270, false), (240, false)];
         assert_eq!(checks(&watch(true), steps).map(|(starts, _)| starts), [false, true, false, false, true]);
     }

@@ -58,7 +58,7 @@ pub struct Session {
     /// Bytes that it may still write.
     budget: Arc<Budget>,
     /// True if something below this system keeps data that was read, so that nothing may be read twice.
-    keeps_below: bool,
+    is_cached_below: bool,
     /// Slices of the part set aside that experiments have read.
     slices_read: u64,
     last_id: String,
@@ -132,7 +132,7 @@ const SLICE_DEPTHS: u64 = 4;
 /// Number of slices if no block may be read twice: enough for four experiments.
 const SLICES_READ_ONCE: u64 = 16;
 /// Blocks are kept below this system if a second read is this many times as fast.
-const KEPT: f64 = 2.0;
+const CACHED_SPEEDUP_MIN: f64 = 2.0;
 
 impl Session {
     /// Makes the work directory of a run, or opens the directory of a target that is only read. Clients have the name of
@@ -160,7 +160,7 @@ impl Session {
         let work = move || DataLocation::open(&place, rules, client.as_ref(), &theirs);
         let directory = hang_detection::wait_with_progress(&action, || made.load(Ordering::Relaxed), work)
             .map_err(|error| CreateError {
-            error: if target.is_only_read() { error } else { error.help(help) },
+            error: if target.is_used_read_only() { error } else { error.help(help) },
             has_leftovers: made.load(Ordering::Relaxed) > 0,
         })??;
         Ok(Self::at(root, plan, target, seed, interrupt, directory))
@@ -231,7 +231,7 @@ impl Session {
             start_ns: Monotonic.now_ns(),
             phases_run: 0,
             budget: Arc::new(Budget::new(plan.share_of_write_limit(), 1)),
-            keeps_below: false,
+            is_cached_below: false,
             slices_read: 0,
             last_id: String::new(),
             attempts: 0,
@@ -301,8 +301,8 @@ impl Session {
             let owner = Owner { seed, number, clients, first: first.as_ref(), budget, room };
             let laid_out = DataSet::lay_out(directory, plan, &owner, stop, deadline_ns, progress, moved);
             // The files of a partial layout would be in the way of the other tests.
-            if laid_out.is_err() && hang_detection::hanging().is_none() {
-                let _ = on_disk.directory.empty_of("");
+            if laid_out.is_err() && hang_detection::first_hung_call().is_none() {
+                let _ = on_disk.directory.remove_files_of("");
             }
             on_disk.dataset = Some(DataSet { refuses_direct, ..laid_out? });
         }
@@ -317,7 +317,7 @@ impl Session {
         let TestTarget::Directory(on_disk) = &mut self.place else { return Ok(()) };
         on_disk.dataset = None;
         if on_disk.is_dirty || self.phases_run > 0 {
-            on_disk.directory.empty_of("")?;
+            on_disk.directory.remove_files_of("")?;
             on_disk.files = FileSet::default();
             on_disk.is_dirty = false;
         }
@@ -330,10 +330,9 @@ impl Session {
         let dataset = on_disk.dataset.as_ref()?;
         let Self { plan, target, seed, budget, interrupt, .. } = &*self;
         let found = probes::probe(&on_disk.directory, dataset, plan, target, *seed, budget, interrupt);
-        self.keeps_below = found
-            .reread
-            .as_ref()
-            .is_some_and(|reread| reread.first_mean_ns as f64 > KEPT * reread.second_mean_ns as f64);
+        self.is_cached_below = found.reread.as_ref().is_some_and(|reread| {
+            reread.first_mean_ns as f64 > CACHED_SPEEDUP_MIN * reread.second_mean_ns as f64
+        });
         Some(found)
     }
 
@@ -346,7 +345,7 @@ impl Session {
         on_event: &mut dyn FnMut(PhaseEvent<'_>),
     ) -> PhaseRecord {
         let precision_goal = self.plan.precision_goal_of(phase);
-        let part = if self.sets_aside(phase) { Part::Measured } else { Part::Whole };
+        let part = if self.has_experiment_part(phase) { Part::Measured } else { Part::Whole };
         let record = self.measure(
             phase,
             repetition,
@@ -391,7 +390,7 @@ impl Session {
 
     /// Returns true if a part of the files is set aside for experiments on a test. The test must read
     /// directly and for a time. The part must have room for all operations that experiments have in flight.
-    pub(crate) fn sets_aside(&self, phase: &PlannedPhase) -> bool {
+    pub(crate) fn has_experiment_part(&self, phase: &PlannedPhase) -> bool {
         let is_timed = phase.stop.passes.is_none() && phase.stop.time_ns.is_some();
         let can_be_read = |data: &DataWork| !data.writes() && !data.verb.is_bytes() && !data.interleaved;
         let is_read = phase.workload.data().is_some_and(can_be_read);
@@ -409,29 +408,31 @@ impl Session {
         let groups = on_disk.dataset.as_ref().map(|dataset| &dataset.groups);
         let group = number.zip(groups).and_then(|(number, groups)| groups.get(number));
         let Some((group, data)) = group.zip(workload.data()) else { return false };
-        let (_, slice_bytes) = Part::Aside { slice: 0, slices: self.slices() }.range_in(group.file_bytes);
+        let (_, slice_bytes) =
+            Part::ExperimentSlice { slice: 0, slices: self.slices() }.range_in(group.file_bytes);
         let blocks = u64::from(group.files) * (slice_bytes / data.block_bytes);
         blocks >= SLICE_DEPTHS * u64::from(workload.in_flight())
     }
 
     fn slices(&self) -> u64 {
-        if self.keeps_below { SLICES_READ_ONCE } else { experiment::RUNS as u64 }
+        if self.is_cached_below { SLICES_READ_ONCE } else { experiment::RUNS as u64 }
     }
 
     /// Returns the part of the files for the next run of an experiment on a test. Returns `None` if all
     /// blocks that may be read only once have been read.
     pub(crate) fn next_part(&mut self, phase: &PlannedPhase) -> Option<Part> {
-        if !self.sets_aside(phase) {
+        if !self.has_experiment_part(phase) {
             return Some(Part::Whole);
         }
         let (slice, slices) = (self.slices_read, self.slices());
         self.slices_read += 1;
-        (slice < slices || !self.keeps_below).then_some(Part::Aside { slice: slice % slices, slices })
+        (slice < slices || !self.is_cached_below)
+            .then_some(Part::ExperimentSlice { slice: slice % slices, slices })
     }
 
     /// Returns true if a run of an experiment ends with its slice.
-    pub(crate) fn reads_once(&self, part: Part) -> bool {
-        self.keeps_below && part != Part::Whole
+    pub(crate) fn ends_with_slice(&self, part: Part) -> bool {
+        self.is_cached_below && part != Part::Whole
     }
 
     /// Measures a test, or an experiment on one.
@@ -491,7 +492,7 @@ impl Session {
         record.seen.conditions = match &self.place {
             // A device that has just failed or hangs gets no more requests.
             TestTarget::Directory(on_disk)
-                if record.status != Status::Failed && !on_disk.meter.leaves_machine() =>
+                if record.status != Status::Failed && !on_disk.meter.skips_machine() =>
             {
                 conditions_since(throttled_before, &on_disk.root, &self.target)
             }
@@ -521,7 +522,7 @@ impl Session {
         };
         *phases_run += 1;
         let OnDisk { directory, dataset, files, meter, other, first, .. } = &mut **on_disk;
-        let of_all = first.as_ref().filter(|_| plan.is_of_all_clients(phase));
+        let of_all = first.as_ref().filter(|_| plan.uses_files_of_all_clients(phase));
         if phase.workload.data().is_none() {
             let directory = of_all.unwrap_or(directory);
             return Box::new(FilePhase {
@@ -538,7 +539,7 @@ impl Session {
             Some(other) => (&other.directory, Some(&mut other.dataset)),
             None => (own, dataset.as_mut()),
         };
-        let directory = match plan.is_of_all_clients(phase) {
+        let directory = match plan.uses_files_of_all_clients(phase) {
             true => of_all.unwrap_or(own),
             false => directory,
         };
@@ -567,7 +568,7 @@ impl Session {
             Arrival::Closed => Ok(None),
             Arrival::Open { rate: OpenRate::PerSecond(rate), .. } => Ok(Some(rate as f64)),
             Arrival::Open { rate: OpenRate::Percent(percent), .. } => {
-                let closed = spec::print(&phase.requested_workload().arriving(Arrival::Closed));
+                let closed = spec::print(&phase.requested_workload().with_arrival(Arrival::Closed));
                 let reached = self.reached.get(&closed).ok_or_else(|| {
                     UserError::new(
                         format!("start operations at {percent} % of the rate of `{closed}`"),

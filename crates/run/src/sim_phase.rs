@@ -47,7 +47,7 @@ impl Task for SimTask<'_> {
         let mut start_signal = StartSignal::default();
         on_event(PhaseEvent::Begin(&mut start_signal));
         let mut sinks = Sinks { collected, observed, on_event, is_goal_met: Arc::default() };
-        let totals = match start_signal.is_off {
+        let totals = match start_signal.is_cancelled {
             true => Err(drive::others_have_ended()),
             false => run(*self, &mut sinks),
         };
@@ -167,7 +167,7 @@ fn simulate(
             recorder,
         });
     }
-    world.borrow_mut().obey(Arc::clone(&task.inputs.interrupt));
+    world.borrow_mut().set_interrupt(Arc::clone(&task.inputs.interrupt));
     let ended = sim::run(loops, &SimClock::default(), world, &mut |now_ns, frame| {
         sinks.tick(now_ns, frame, &readers);
     });

@@ -23,7 +23,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Share of the driver's wait for us that the process may take to get ready and to end.
 const GRACE_SHARE: u32 = 2;
 /// Time that a process may take to disappear after it has closed its socket.
-const LAST_BREATH: Duration = Duration::from_secs(1);
+const EXIT_GRACE: Duration = Duration::from_secs(1);
 
 /// A process that is ready to work for the thread that started it, and ends with it.
 #[derive(Debug)]
@@ -50,7 +50,7 @@ impl ChildGuard {
     /// Returns how the process ended. Kills it if that takes too long.
     fn status(&mut self) -> io::Result<ExitStatus> {
         let start = Instant::now();
-        while start.elapsed() < LAST_BREATH {
+        while start.elapsed() < EXIT_GRACE {
             if let Some(status) = self.0.try_wait()? {
                 return Ok(status);
             }

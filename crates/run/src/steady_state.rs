@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use model::plan::PrecisionGoal;
 use model::run::{
-    ChangePoint, Ends, INDEPENDENT_PARTS_MIN, Interval, Latency, LatencyIntervals, Mode, RoundRecord, Steady,
+    ChangePoint, EFFECTIVE_SAMPLES_MIN, Ends, Interval, Latency, LatencyIntervals, Mode, RoundRecord, Steady,
 };
 use stats::{Analysis, STEADY_TICKS, Tick, VALUES_MIN};
 
@@ -111,7 +111,7 @@ pub struct Precision {
 pub fn precision(intervals: &[Interval], elapsed_ns: u64) -> Option<Precision> {
     let intervals = finished_intervals(intervals, elapsed_ns);
     let Analysis { steady, rate, interval, independent, .. } = stats::analyse(&ticks(intervals));
-    let interval = interval.filter(|_| independent >= INDEPENDENT_PARTS_MIN);
+    let interval = interval.filter(|_| independent >= EFFECTIVE_SAMPLES_MIN);
     let since_ns = intervals.get(steady?.start)?.start_ns;
     Some(Precision { since_ns, half_width: interval?.half_width() / rate })
 }
@@ -156,7 +156,7 @@ pub fn rounds_suffice(rounds: &[RoundRecord], measured_ns: u64, precision_goal: 
         from_rounds(rounds).is_some_and(|(low, high)| (high - low) <= precision_goal.precision * (high + low))
     };
     measured_ns >= precision_goal.time_min_ns
-        && independent_rounds(rounds) >= INDEPENDENT_PARTS_MIN
+        && independent_rounds(rounds) >= EFFECTIVE_SAMPLES_MIN
         && precision()
 }
 

@@ -115,7 +115,7 @@ impl ClientAggregate {
         self.add_steps(&measured.record.figures.steps, std::mem::take(&mut measured.steps));
         let rate_history = RateHistory::new(&intervals);
         let kept = (KEPT_MAX / self.clients.max(1)).max(KEPT_EACH_MIN);
-        measured.record.figures.intervals = collect::fewer(intervals, kept);
+        measured.record.figures.intervals = collect::merged_to(intervals, kept);
         self.parts.push(Part { client, name: name.to_owned(), measured, start_ns, rate_history });
     }
 
@@ -280,7 +280,7 @@ fn counts(parts: &[Part]) -> Counts {
         passes: records().map(|counts| counts.passes).sum::<f64>() / parts.len() as f64,
         verified_blocks: total(|counts| counts.verified_blocks),
         direct_refused: records().any(|counts| counts.direct_refused),
-        start_late_ns: records().filter_map(|counts| counts.start_late_ns).max(),
+        start_delay_ns: records().filter_map(|counts| counts.start_delay_ns).max(),
         write_limit_bytes: records()
             .filter_map(|counts| counts.write_limit_bytes)
             .reduce(u64::saturating_add),
@@ -508,10 +508,10 @@ impl ClientAggregate {
         let first_done = |part: &Part| self.shift_ns(part.start_ns).saturating_add(part.rate().first_done_ns);
         let rate = Rate {
             ops_per_second: headline,
-            whole_ops_per_second: whole,
+            overall_ops_per_second: whole,
             ci95_low_ops_per_second: ci95.map(|(low, _)| low * proportion),
             ci95_high_ops_per_second: ci95.map(|(_, high)| high * proportion),
-            independent_parts: ci95.map(|_| steady_state::independent_rounds(&rounds.each)),
+            effective_samples: ci95.map(|_| steady_state::independent_rounds(&rounds.each)),
             first_done_ns: self.parts.iter().map(first_done).min().unwrap_or(0),
             last_done_ns: self.last(|part| part.rate().last_done_ns),
             ..Rate::default()
@@ -546,7 +546,7 @@ impl ClientAggregate {
             .filter_map(|part| Some((part.rate().ops_per_second?, part.name.as_str())))
             .collect();
         rates.sort_by(|one, other| one.0.total_cmp(&other.0));
-        let late = || self.parts.iter().filter_map(|part| part.measured.record.counts.start_late_ns);
+        let late = || self.parts.iter().filter_map(|part| part.measured.record.counts.start_delay_ns);
         let values: Vec<_> = rates.iter().map(|(rate, _)| *rate).collect();
         let named =
             |rate: Option<&(f64, &str)>| (rate.map(|rate| rate.0), rate.map(|rate| rate.1.to_owned()));
@@ -557,7 +557,7 @@ impl ClientAggregate {
             clients_planned: planned,
             window_ns,
             window_ops_per_second: window_rate,
-            last_ops_per_second: figures.rate.durable_ops_per_second.or(figures.rate.whole_ops_per_second),
+            last_ops_per_second: figures.rate.durable_ops_per_second.or(figures.rate.overall_ops_per_second),
             slowest_ops_per_second,
             slowest,
             median_ops_per_second: median(&values),
@@ -588,19 +588,19 @@ impl Rounds {
         for index in 0..INTERVALS_MAX {
             // The last round of a client that ended early has no partner.
             let Some(rounds) = self::all(parts.iter().map(|part| of(part, index))) else { break };
-            let end_ns = |round: &RoundRecord| round.start_late_ns.saturating_add(round.elapsed_ns);
-            let starts = || rounds.iter().map(|round| round.start_late_ns);
+            let end_ns = |round: &RoundRecord| round.start_delay_ns.saturating_add(round.elapsed_ns);
+            let starts = || rounds.iter().map(|round| round.start_delay_ns);
             let ends = || rounds.iter().map(end_ns);
             let window_ns = ends().min().unwrap_or(0).saturating_sub(starts().max().unwrap_or(0));
             let share =
                 |round: &RoundRecord| round.ops as f64 * window_ns as f64 / round.elapsed_ns.max(1) as f64;
             all.window_ops += rounds.iter().map(share).sum::<f64>();
             all.window_ns = all.window_ns.saturating_add(window_ns);
-            let start_late_ns = starts().min().unwrap_or(0);
+            let start_delay_ns = starts().min().unwrap_or(0);
             all.each.push(RoundRecord {
                 ops: rounds.iter().map(|round| round.ops).fold(0, u64::saturating_add),
-                elapsed_ns: ends().max().unwrap_or(0) - start_late_ns,
-                start_late_ns,
+                elapsed_ns: ends().max().unwrap_or(0) - start_delay_ns,
+                start_delay_ns,
             });
         }
         let elapsed_ns = all.each.iter().map(|round| round.elapsed_ns).fold(0, u64::saturating_add);

@@ -9,7 +9,7 @@ use model::workload::{CacheMode, FileVerb, Work};
 use model::{UserError, load, mix};
 
 use crate::collect::Collector;
-use crate::drive::{Drive, PhaseEvent};
+use crate::drive::{PhaseEvent, RunningPhase};
 use crate::meter::{LowWatermark, Meter, PhaseSums};
 use crate::record::PhaseTotals;
 use crate::{file_phase, member};
@@ -101,15 +101,15 @@ impl Drop for StopOnDrop {
 }
 
 /// Waits until the devices are calm, and runs work while the meter reads the kernel's counters.
-pub fn driven(
+pub fn run_measured(
     inputs: &PhaseInputs<'_>,
     meter: &mut Meter,
     on_event: &mut dyn FnMut(PhaseEvent<'_>),
-    work: impl FnOnce(&mut Drive<'_>) -> Result<PhaseTotals, UserError>,
+    work: impl FnOnce(&mut RunningPhase<'_>) -> Result<PhaseTotals, UserError>,
 ) -> Measured {
     meter.settle(&inputs.interrupt);
     let stop = StopOnDrop(Arc::new(AtomicBool::new(false)));
-    let mut drive = Drive {
+    let mut drive = RunningPhase {
         interrupt: &inputs.interrupt,
         meter,
         on_event,
@@ -140,7 +140,7 @@ pub fn driven(
 #[cfg(test)]
 mod tests {
     #[test]
-    fn every_operation_of_a_mix_is_counted_by_itself() {
+    fn mix_and_load_operations_fit_the_step_counters() {
         assert!(super::mix::Operation::STEPS.len() <= observe::STEPS_MAX);
         assert!(super::load::Operation::STEPS.len() <= observe::STEPS_MAX);
     }

@@ -216,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn panics_are_told_and_others_go_on() {
+    fn worker_panic_is_reported_and_other_workers_continue() {
         let works: Vec<Work<u32, u32>> = (0..3)
             .map(|index| -> Work<u32, u32> {
                 Box::new(move |mailbox| {

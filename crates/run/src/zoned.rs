@@ -13,7 +13,7 @@ pub struct Zoned {
     zones: Vec<Range<u64>>,
     /// Offset at which the data begins in its file.
     first_bytes: u64,
-    board: Arc<SharedZoneTimes>,
+    time_table: Arc<SharedZoneTimes>,
     /// Zone that was left early.
     partial: Option<ZoneRecord>,
 }
@@ -21,15 +21,15 @@ pub struct Zoned {
 impl Zoned {
     /// Returns the zones of data that begins at an offset of its file; `None` for a test without zones.
     pub fn new(zones: Vec<Range<u64>>, first_bytes: u64) -> Option<Self> {
-        let board = Arc::new(SharedZoneTimes::new(zones.len()));
-        (!zones.is_empty()).then_some(Self { zones, first_bytes, board, partial: None })
+        let time_table = Arc::new(SharedZoneTimes::new(zones.len()));
+        (!zones.is_empty()).then_some(Self { zones, first_bytes, time_table, partial: None })
     }
 
     /// Returns the same zones for a worker on blocks of that size.
     pub fn for_worker(&self, block: u64) -> Zones {
         let blocks = self.zones.iter().map(|zone| zone.start / block..zone.end.div_ceil(block)).collect();
         let end_bytes = self.first_bytes + self.zones.last().map_or(0, |zone| zone.end);
-        Zones::new(blocks, end_bytes, Arc::clone(&self.board))
+        Zones::new(blocks, end_bytes, Arc::clone(&self.time_table))
     }
 
     /// Returns the number of blocks in all zones.
@@ -44,7 +44,7 @@ impl Zoned {
 
     /// Returns the number of zones that were visited to their end.
     pub fn visited_zones(&self) -> usize {
-        self.board.visited_zones()
+        self.time_table.visited_zones()
     }
 
     /// Returns these zones.
@@ -53,7 +53,7 @@ impl Zoned {
         let done = done.map(|(index, zone)| ZoneRecord {
             start_bytes: self.first_bytes + zone.start,
             bytes: zone.end - zone.start,
-            elapsed_ns: self.board.time_ns(index),
+            elapsed_ns: self.time_table.time_ns(index),
         });
         done.chain(self.partial)
     }

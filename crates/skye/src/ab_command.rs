@@ -21,7 +21,7 @@ use crate::compare_command::{self, effect, reached, show};
 use crate::driver::{self, RunOutcome, Setup, Turns};
 use crate::exit::{self, Failure};
 use crate::fleet_run::{self, ConnectedClients, FleetRun};
-use crate::keeping::Keeping;
+use crate::keeping::SaveTarget;
 use crate::live_view::LiveView;
 use crate::loads;
 use crate::place::ResolvedTarget;
@@ -74,7 +74,7 @@ impl SideTarget {
         clients: Vec<ClientSpec>,
         interruption: Interruption,
     ) -> Result<Self, Failure> {
-        let (options, limits) = (&arguments.clients, preset::under(arguments.work.request(), PRESET)?);
+        let (options, limits) = (&arguments.clients, preset::apply_preset(arguments.work.request(), PRESET)?);
         // The limit is that of all turns of both sides.
         let limit = arguments.work.0.write_limit.unwrap_or(Size::Bytes(WRITE_LIMIT_BYTES)).share(SIDES);
         let limits = Request { write_limit: Some(limit), ..limits };
@@ -100,7 +100,7 @@ struct AbSide {
 }
 
 /// Those who will measure a side.
-enum Planned {
+enum PlannedBackend {
     /// This process.
     Local(Box<ResolvedTarget>),
     /// Several clients.
@@ -149,11 +149,11 @@ pub fn ab(arguments: &AbArguments) -> CommandResult {
         Backend::Local(place) => {
             let plan = plan::plan(&request, &target, &machine).map_err(Failure::refused)?;
             fleet_run::check_alone(&plan)?;
-            Ok::<_, Failure>((AbSide { name, target, plan }, Planned::Local(place)))
+            Ok::<_, Failure>((AbSide { name, target, plan }, PlannedBackend::Local(place)))
         }
         Backend::FleetRun(greeted, interruption) => {
             let fleet_run = Box::new(greeted.plan(request.clone(), seed, &interruption)?);
-            Ok((AbSide { name, target, plan: fleet_run.plan.clone() }, Planned::FleetRun(fleet_run)))
+            Ok((AbSide { name, target, plan: fleet_run.plan.clone() }, PlannedBackend::FleetRun(fleet_run)))
         }
     };
     let planned = |name, side, seed| planned(name, side, seed).map_err(|failure| in_each_run(failure, runs));
@@ -164,12 +164,12 @@ pub fn ab(arguments: &AbArguments) -> CommandResult {
         return Err(Failure::Refused(format!(
             "cannot measure a block of A B B A within {}: it takes {}; use a longer --total, or fewer tests",
             model::numbers::duration(limits.total.as_nanos() as u64),
-            model::numbers::about(block_ns)
+            model::numbers::format_estimate(block_ns)
         )));
     }
-    let announced = announced(&parties, &machine, &limits, pairs_min);
+    let announcement = announcement(&parties, &machine, &limits, pairs_min);
     if arguments.dry_run {
-        terminal::print_line(&announced)?;
+        terminal::print_line(&announcement)?;
         return Ok(exit::DONE);
     }
     if let Some(directory) = &arguments.output {
@@ -177,27 +177,27 @@ pub fn ab(arguments: &AbArguments) -> CommandResult {
     }
     let shows_text = compare_command::is_text(&arguments.display) && !arguments.quiet;
     if shows_text {
-        terminal::print_line(&announced)?;
+        terminal::print_line(&announcement)?;
     }
     let keeping = match arguments.no_save {
-        true => Keeping::Nowhere,
-        false => Keeping::find(
+        true => SaveTarget::Nowhere,
+        false => SaveTarget::find(
             arguments.output.as_deref(),
             Some("choose a directory with -o DIR, or add --no-save"),
         ),
     };
     let interruption = interruption.map_or_else(Interruption::catch, Ok)?;
     let view = LiveView::new(arguments.quiet, terminal::style());
-    let begin = |party: &AbSide, backend: Planned, seed: u64| {
+    let begin = |party: &AbSide, backend: PlannedBackend, seed: u64| {
         let (side, environment): (Box<dyn driver::Side>, _) = match backend {
-            Planned::Local(place) => {
+            PlannedBackend::Local(place) => {
                 let mut session = place.open(&root, &party.plan, seed, None, interruption.raised.clone())?;
                 session.set_write_limit(limits.bytes / SIDES);
                 let (settings, hidden) = (observe::settings(&root), session.hidden_sources().to_vec());
                 let environment = Environment::new(&machine, party.target.clone(), settings, hidden);
                 (Box::new(session), environment)
             }
-            Planned::FleetRun(mut fleet_run) => {
+            PlannedBackend::FleetRun(mut fleet_run) => {
                 let hidden_sources = fleet_run.open(&interruption)?;
                 let environment = Environment { hidden_sources, ..fleet_run.environment };
                 (Box::new(fleet_run.fleet), environment)
@@ -209,7 +209,7 @@ pub fn ab(arguments: &AbArguments) -> CommandResult {
             seed,
             interruption: interruption.clone(),
             view: view.clone(),
-            audience: None,
+            observer: None,
             gate: None,
             is_quiet: arguments.quiet,
             monitor: None,
@@ -285,11 +285,11 @@ fn request(arguments: &AbArguments, found: &[SideTarget; 2], machine: &Machine) 
 
 /// Returns the number of pairs that this many tests need, in whole blocks.
 fn pairs_min(tests: usize) -> u32 {
-    (stats::runs_to_settle(tests, true) as u32).next_multiple_of(BLOCK)
+    (stats::runs_to_decide(tests, true) as u32).next_multiple_of(BLOCK)
 }
 
 /// Returns the announcement of the work, before anything is written.
-fn announced(parties: &[AbSide; 2], machine: &Machine, limits: &Limits, pairs_min: u32) -> String {
+fn announcement(parties: &[AbSide; 2], machine: &Machine, limits: &Limits, pairs_min: u32) -> String {
     let style = terminal::style();
     let mut lines =
         vec![format!("skye ab · skye {} · {}", env!("CARGO_PKG_VERSION"), report::printable(&machine.host))];
@@ -299,7 +299,7 @@ fn announced(parties: &[AbSide; 2], machine: &Machine, limits: &Limits, pairs_mi
     }
     let plan = &parties[0].plan;
     let pair_ns: u64 = parties.iter().map(|party| party.plan.estimate_ns).sum();
-    let pair_bytes: u64 = parties.iter().map(|party| party.plan.bytes_of_all_max()).sum();
+    let pair_bytes: u64 = parties.iter().map(|party| party.plan.all_clients_bytes_max()).sum();
     let tests =
         if plan.phases.len() == 1 { "1 test".to_owned() } else { format!("{} tests", plan.phases.len()) };
     let by = plan
@@ -310,7 +310,7 @@ fn announced(parties: &[AbSide; 2], machine: &Machine, limits: &Limits, pairs_mi
         &format!(
             "{tests} alternating between the sides{by}, on fresh files; at least {pairs_min} pairs of {}, until each \
              ratio is within ± {}, for at most {}; up to {} written per pair, {} in total",
-            model::numbers::about(pair_ns),
+            model::numbers::format_estimate(pair_ns),
             model::numbers::percent(limits.effect * WIDTH_OF_EFFECT),
             model::numbers::duration(limits.total.as_nanos() as u64),
             size::decimal(pair_bytes),
@@ -324,7 +324,7 @@ fn announced(parties: &[AbSide; 2], machine: &Machine, limits: &Limits, pairs_mi
             "note",
             &format!(
                 "{pairs_min} pairs would take {}: use a longer --total, or fewer tests",
-                model::numbers::about(needed.as_nanos() as u64)
+                model::numbers::format_estimate(needed.as_nanos() as u64)
             ),
             &style,
         ));
@@ -472,7 +472,7 @@ fn names(parties: &[AbSide; 2]) -> [String; 2] {
 fn finish(
     arguments: &AbArguments,
     measured: PairsOutcome,
-    keeping: &Keeping,
+    keeping: &SaveTarget,
     shows_text: bool,
 ) -> CommandResult {
     let PairsOutcome { pairs, enough, ended, names, effect } = measured;

@@ -46,7 +46,7 @@ pub fn agent(arguments: &AgentArguments) -> CommandResult {
     arguments.hang_timeout.into_iter().for_each(hang_detection::set_limit);
     let interruption = Interruption::catch_but_pipes()?;
     let raised = interruption.raised.clone();
-    let is_ended = || signals::first_was_before(Duration::ZERO);
+    let is_ended = || signals::was_ended_before(Duration::ZERO);
     let wire = Wire::open(env!("CARGO_PKG_VERSION"), arguments.here, raised, is_ended);
     let wire = wire.map_err(|error| match interruption.exit_code() {
         Some(code) => Failure::Ended(interruption.reason(), code),
@@ -114,16 +114,16 @@ impl Agent<'_> {
         let environment = Environment::new(&self.machine, place.target.clone(), settings, Vec::new());
         self.place = Some(place);
         let machine = Box::new(self.machine.clone());
-        self.wire.send(&FromAgent::Found {
+        self.wire.send(&FromAgent::MachineAndTarget {
             machine,
             environment: Box::new(environment),
             process: std::process::id(),
         });
         while let Some(command) = self.next() {
             let answer = match command {
-                ToAgent::Plan { request, seed, number, count, sharers } => {
+                ToAgent::Plan { request, seed, number, count, clients_on_file_system } => {
                     self.seed = seed;
-                    self.plan(*request, Clients { count, number: Some(number), sharers })
+                    self.plan(*request, Clients { count, number: Some(number), clients_on_file_system })
                 }
                 ToAgent::Look {} => self.check_machine(),
                 ToAgent::Open { processes, clients_per_machine } => {
@@ -149,7 +149,7 @@ impl Agent<'_> {
                 | ToAgent::Watched {}
                 | ToAgent::Beat {}
                 | ToAgent::Ping { .. }
-                | ToAgent::Enough {}
+                | ToAgent::EndTest {}
                 | ToAgent::Interrupt {} => continue,
             };
             match answer {
@@ -173,8 +173,8 @@ impl Agent<'_> {
         if self.session.is_some() {
             return Err(unexpected("plan the run"));
         }
-        if clients.number.is_some_and(|number| number >= clients.count) {
-            let cause = format!("its number {:?} is too large for {} clients", clients.number, clients.count);
+        if let Some(number) = clients.number.filter(|number| *number >= clients.count) {
+            let cause = format!("client number {number} is too large for {} clients", clients.count);
             return Err(UserError::new("plan the run", cause));
         }
         let target = &place.target;
@@ -188,7 +188,7 @@ impl Agent<'_> {
         let place = self.place.as_ref().ok_or_else(|| unexpected("inspect the machine"))?;
         let checks = doctor::checks(&self.root, &self.machine, &place.target, &self.arguments.dir);
         let checks = checks.map_err(|cause| UserError::new("inspect the machine", cause))?;
-        Ok(FromAgent::Looked { checks })
+        Ok(FromAgent::MachineChecked { checks })
     }
 
     /// Returns the name of its work directory, and of all work directories in its directory.
@@ -330,7 +330,7 @@ impl Agent<'_> {
     fn close(&mut self) -> Vec<String> {
         match self.session.take().and_then(Session::close) {
             None => Vec::new(),
-            Some(removing) if hang_detection::hanging().is_some() => {
+            Some(removing) if hang_detection::first_hung_call().is_some() => {
                 closing::later(removing);
                 let directory = self.arguments.dir.display();
                 vec![format!(
@@ -350,13 +350,13 @@ fn unexpected(action: &str) -> UserError {
 /// Says that a measured part is ready, and waits for the order to begin it and then for its instant. A signal or the end
 /// of the coordinator ends both waits.
 fn wait_to_begin(wire: &Wire, interruption: &Interruption) -> StartSignal {
-    let off = StartSignal { at_ns: None, is_off: true };
+    let off = StartSignal { at_ns: None, is_cancelled: true };
     wire.send(&FromAgent::Ready {});
     let mut agreed_ns = None;
     while !interruption.is_raised() {
         let left_ns = agreed_ns.map(|at_ns: u64| at_ns.saturating_sub(Monotonic.now_ns()));
         let pause = match left_ns {
-            Some(..=HANDOVER_NS) => return StartSignal { at_ns: agreed_ns, is_off: false },
+            Some(..=HANDOVER_NS) => return StartSignal { at_ns: agreed_ns, is_cancelled: false },
             Some(left_ns) => POLL_INTERVAL.min(Duration::from_nanos(left_ns - HANDOVER_NS)),
             None => POLL_INTERVAL,
         };

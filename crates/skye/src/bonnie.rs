@@ -28,7 +28,7 @@ fn measure(options: &Options, clients: Option<Clients>) -> CommandResult {
     bonnie::opening(options).iter().for_each(|line| print_note(&model::printable::printable(line)));
     let interruption = dialect::catch(clients.as_ref())?;
     let phrases = translation.tests.iter().map(|test| phrase(*test, options)).collect();
-    let ended = bench.measure(&plan, seed, &interruption, Some(Phrases::audience(phrases)))?;
+    let ended = bench.measure(&plan, seed, &interruption, Some(Phrases::observer(phrases)))?;
     show(options, &translation, &ended, &documents, bench.host())
 }
 

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::rc::Rc;
 
 use engine::data::mix;
-use family::bonniepp::arguments::{Barrier, Options, Seats, Seed};
+use family::bonniepp::arguments::{Barrier, Options, Seed, Semaphore};
 use family::bonniepp::{Test, Translation, line_of, phrase, table, translate};
 use model::UserError;
 use model::run::{PhaseRecord, Run, Status};
@@ -34,11 +34,11 @@ pub fn bonniepp(words: &[OsString]) -> CommandResult {
 fn measure(options: &Options, clients: Option<Clients>) -> CommandResult {
     let json = options.json.as_deref();
     let (user, group) = (options.user.as_deref(), options.group.as_deref());
-    let former = dialect::become_requested_user("bonnie++", user, group, json, options.quiet)?;
-    if let Some(seats) = options.seats {
-        let done = match seats {
-            Seats::Made(count) => start_barrier::prepare(count),
-            Seats::Removed => start_barrier::remove(),
+    let original_user_store = dialect::become_requested_user("bonnie++", user, group, json, options.quiet)?;
+    if let Some(semaphore) = options.semaphore {
+        let done = match semaphore {
+            Semaphore::Created(count) => start_barrier::prepare(count),
+            Semaphore::Removed => start_barrier::remove(),
         };
         return done.map(|()| exit::DONE).map_err(Failure::failed);
     }
@@ -51,7 +51,7 @@ fn measure(options: &Options, clients: Option<Clients>) -> CommandResult {
     };
     let plan = bench.plan(&translation.request)?;
     let runs = options.runs.unwrap_or(1);
-    let documents = Documents::check(json, runs, former)?;
+    let documents = Documents::check(json, runs, original_user_store)?;
     if !options.quiet {
         translation.notes.iter().for_each(|note| terminal::message("note", note));
     }
@@ -61,14 +61,14 @@ fn measure(options: &Options, clients: Option<Clients>) -> CommandResult {
     let interruption = dialect::catch(clients.as_ref())?;
     let once = SingleRun { options, translation: &translation, bench: &bench, documents: &documents, seed };
     let seat = match options.barrier {
-        Barrier::Seats => Some(Seat::take(interruption.raised.clone()).map_err(Failure::failed)?),
+        Barrier::Semaphore => Some(Seat::take(interruption.raised.clone()).map_err(Failure::failed)?),
         Barrier::None | Barrier::Prompt => None,
     };
     let seat = seat.map(|seat| Rc::new(RefCell::new(seat)));
     for run in 1..=runs {
         let waits = options.barrier != Barrier::None;
         let gate = waits.then(|| once.gate(seat.clone(), run, &interruption));
-        let ended = bench.measure_behind(gate, &plan, seed, &interruption, once.audience())?;
+        let ended = bench.measure_gated(gate, &plan, seed, &interruption, once.observer())?;
         let code = once.report(&ended, run)?;
         if code != exit::DONE {
             return Ok(code);
@@ -108,7 +108,7 @@ struct SingleRun<'a> {
 
 impl SingleRun<'_> {
     /// Returns the audience that reports progress, if that is wanted.
-    fn audience(&self) -> Option<Box<dyn RunObserver>> {
+    fn observer(&self) -> Option<Box<dyn RunObserver>> {
         let seekers = self.options.data.as_ref().map_or(0, |data| data.seekers);
         let done = |test: Test| match test {
             Test::Seeks => "done...".repeat(seekers as usize),
@@ -117,7 +117,7 @@ impl SingleRun<'_> {
         };
         let phrase = |test: &Test| Phrase::new(phrase(*test, self.options.compat), done(*test));
         let tests = &self.translation.tests;
-        (!self.options.quiet).then(|| Phrases::audience(tests.iter().map(phrase).collect()))
+        (!self.options.quiet).then(|| Phrases::observer(tests.iter().map(phrase).collect()))
     }
 
     /// Returns the wait before each test: for other programs, or without a seat for the user.

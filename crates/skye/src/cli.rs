@@ -615,11 +615,11 @@ pub fn words_of_rig(words: &[OsString]) -> Option<&[OsString]> {
 }
 
 /// The words by which a program that becomes another user starts the process that saves its runs.
-pub const STORE_KEEPER: [&str; 2] = ["store-keeper", "-"];
+pub const STORE_SERVER: [&str; 2] = ["store-keeper", "-"];
 
-/// Returns true for the words of [`STORE_KEEPER`].
-pub fn is_store_keeper(words: &[OsString]) -> bool {
-    matches!(words, [_, rest @ ..] if *rest == STORE_KEEPER)
+/// Returns true for the words of [`STORE_SERVER`].
+pub fn is_store_server(words: &[OsString]) -> bool {
+    matches!(words, [_, rest @ ..] if *rest == STORE_SERVER)
 }
 
 /// Returns true for `-v`, `-vv`, … and `--verbose`.
@@ -630,7 +630,7 @@ pub fn is_verbose(word: &OsString) -> bool {
 }
 
 /// Returns true if the command line has no words but those.
-pub fn is_alone(words: &[OsString]) -> bool {
+pub fn has_no_arguments(words: &[OsString]) -> bool {
     words.iter().skip(1).all(is_verbose)
 }
 
@@ -735,7 +735,7 @@ mod tests {
             words_of_rig(&words).map(<[_]>::len)
         };
         assert_eq!(of("skye rig-server disk fs=ext4"), Some(2));
-        let keeps = |line: &str| is_store_keeper(&line.split(' ').map(OsString::from).collect::<Vec<_>>());
+        let keeps = |line: &str| is_store_server(&line.split(' ').map(OsString::from).collect::<Vec<_>>());
         assert_eq!(
             [keeps("skye store-keeper -"), keeps("skye store-keeper"), keeps("skye")],
             [true, false, false]

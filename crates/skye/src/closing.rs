@@ -43,12 +43,12 @@ pub fn finish(code: u8) -> u8 {
     let removals = std::mem::take(&mut *REMOVALS.lock().unwrap_or_else(PoisonError::into_inner));
     let lines: Vec<_> = removals.into_iter().flat_map(|removing| leftover_lines(removing.wait())).collect();
     lines.iter().for_each(|line| terminal::error(line));
-    let hanging = hang_detection::hanging();
-    if let Some(call) = &hanging {
+    let first_hung_call = hang_detection::first_hung_call();
+    if let Some(call) = &first_hung_call {
         terminal::message(
             "skye",
             &format!("{call}: this process exits when the call returns; everything else is done"),
         );
     }
-    if code == exit::DONE && (!lines.is_empty() || hanging.is_some()) { exit::FAILED } else { code }
+    if code == exit::DONE && (!lines.is_empty() || first_hung_call.is_some()) { exit::FAILED } else { code }
 }

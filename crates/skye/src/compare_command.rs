@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use model::request::Percent;
 use model::{Comparison, Run, nearest};
-use report::compare::{self, Limit, Reached, Side};
+use report::compare::{self, Limit, LimitCheck, Side};
 
 use crate::cli::{CompareArguments, ComparisonFormat, DisplayArguments};
 use crate::exit::{self, Failure};
@@ -18,9 +18,9 @@ pub fn compare(arguments: &CompareArguments) -> CommandResult {
     check(display)?;
     if let Some(page) = &display.html {
         let inputs: Vec<_> = arguments.runs.iter().filter_map(|word| store::find(word).ok()).collect();
-        outputs::check_apart(page, &inputs)?;
+        outputs::check_not_input(page, &inputs)?;
     }
-    let Read { sources, unreadable, has_first } = read_all(&arguments.runs);
+    let ReadSources { sources, unreadable, has_first } = read_all(&arguments.runs);
     unreadable.iter().for_each(|problem| terminal::error(problem));
     // Without the first, there is nothing to compare the others with. Of more than two, the others still have the
     // first.
@@ -104,13 +104,13 @@ pub fn reached(comparison: &Comparison, limits: &[Limit]) -> CommandResult {
     let mut code = exit::DONE;
     for limit in limits {
         match limit.reached(comparison) {
-            Reached::Within => {}
-            Reached::Beyond(rows) => {
+            LimitCheck::Within => {}
+            LimitCheck::Exceeded(rows) => {
                 terminal::error(&format!("beyond --fail-on: {}", rows.join(", ")));
                 code = exit::BEYOND;
             }
-            Reached::Undecided(reason) => {
-                return Err(Failure::Refused(format!("cannot decide --fail-on: {reason}")));
+            LimitCheck::Undecided(reason) => {
+                return Err(Failure::Refused(format!("cannot evaluate --fail-on: {reason}")));
             }
         }
     }
@@ -139,15 +139,15 @@ fn with_runs(name: String, documents: Vec<(String, Run)>) -> (Side, Vec<Run>) {
 }
 
 /// Sources that could be read, under distinct names, and the reasons why the rest could not.
-struct Read {
+struct ReadSources {
     sources: Vec<Source>,
     unreadable: Vec<String>,
     /// True if the first source of all is among them.
     has_first: bool,
 }
 
-fn read_all(words: &[String]) -> Read {
-    let mut found = Read { sources: Vec::new(), unreadable: Vec::new(), has_first: false };
+fn read_all(words: &[String]) -> ReadSources {
+    let mut found = ReadSources { sources: Vec::new(), unreadable: Vec::new(), has_first: false };
     for (index, word) in words.iter().enumerate() {
         match read(word) {
             Ok(source) => {
@@ -157,7 +157,7 @@ fn read_all(words: &[String]) -> Read {
             Err(problem) => found.unreadable.push(problem),
         }
     }
-    name_apart(&mut found.sources);
+    make_names_distinct(&mut found.sources);
     found
 }
 
@@ -177,7 +177,7 @@ fn path_text(path: &Path) -> String {
 
 /// Gives the sources distinct names: the users' own labels, the names of files, or whole paths, whichever are distinct
 /// first, else numbers.
-fn name_apart(sources: &mut [Source]) {
+fn make_names_distinct(sources: &mut [Source]) {
     let are_apart = |names: &[String]| names.iter().collect::<HashSet<_>>().len() == names.len();
     let names = |of: &dyn Fn(&Source) -> Option<String>, sources: &[Source]| {
         sources.iter().map(of).collect::<Option<Vec<_>>>().filter(|names| are_apart(names))

@@ -23,7 +23,7 @@ use crate::cli::ClientArguments;
 use crate::driver::{self, Gate, RunObserver, RunOutcome, Setup, Side};
 use crate::exit::{self, Failure};
 use crate::fleet_run::{self, ConnectedClients, FleetRun};
-use crate::keeping::{Former, Keeping};
+use crate::keeping::{OriginalUserStore, SaveTarget};
 use crate::live_view::LiveView;
 use crate::privileges::{self, Identity};
 use crate::signals::Interruption;
@@ -49,7 +49,7 @@ struct ClientSet {
 }
 
 impl ClientSet {
-    fn greet(clients: &Clients, directory: &Path) -> Result<ConnectedClients, Failure> {
+    fn connect(clients: &Clients, directory: &Path) -> Result<ConnectedClients, Failure> {
         // The originals write what they are asked to.
         let limits = Request {
             write_limit: Some(Size::Bytes(plan::WRITE_LIMIT_BYTES_MAX)),
@@ -65,7 +65,7 @@ impl ClientSet {
     fn begin(&self, plan: &Plan, seed: u64) -> Result<FleetRun, Failure> {
         let interruption = &self.clients.interruption;
         // Each run has agents of its own.
-        let greeted = Self::greet(&self.clients, &self.directory)?;
+        let greeted = Self::connect(&self.clients, &self.directory)?;
         let mut fleet_run = greeted.plan(plan.to_request(), seed, interruption)?;
         fleet_run.environment.hidden_sources = fleet_run.open(interruption)?;
         Ok(fleet_run)
@@ -78,7 +78,7 @@ impl Bench {
     /// # Errors
     /// All refusals, of any client.
     fn with_clients(directory: &Path, clients: &Clients) -> Result<Self, Failure> {
-        let greeted = ClientSet::greet(clients, directory)?;
+        let greeted = ClientSet::connect(clients, directory)?;
         let (machine, environment) = (greeted.first().machine.clone(), greeted.first().environment.clone());
         let names: Vec<_> = clients.hosts.iter().map(ToString::to_string).collect();
         let (count, names) = (names.len(), names.join(", "));
@@ -156,28 +156,28 @@ impl Bench {
         plan: &Plan,
         seed: u64,
         interruption: &Interruption,
-        audience: Option<Box<dyn RunObserver>>,
+        observer: Option<Box<dyn RunObserver>>,
     ) -> Result<RunOutcome, Failure> {
-        self.measure_behind(None, plan, seed, interruption, audience)
+        self.measure_gated(None, plan, seed, interruption, observer)
     }
 
     /// Same as [`Bench::measure`], with a wait before each test.
     ///
     /// # Errors
     /// As [`Bench::measure`].
-    pub fn measure_behind(
+    pub fn measure_gated(
         &self,
         gate: Option<Gate>,
         plan: &Plan,
         seed: u64,
         interruption: &Interruption,
-        audience: Option<Box<dyn RunObserver>>,
+        observer: Option<Box<dyn RunObserver>>,
     ) -> Result<RunOutcome, Failure> {
-        let view = LiveView::new(audience.is_none(), terminal::style());
-        self.measure_in(view, gate, plan, seed, interruption, audience)
+        let view = LiveView::new(observer.is_none(), terminal::style());
+        self.measure_in(view, gate, plan, seed, interruption, observer)
     }
 
-    /// Same as [`Bench::measure_behind`], with its progress in that view.
+    /// Same as [`Bench::measure_gated`], with its progress in that view.
     ///
     /// # Errors
     /// As [`Bench::measure`].
@@ -188,7 +188,7 @@ impl Bench {
         plan: &Plan,
         seed: u64,
         interruption: &Interruption,
-        audience: Option<Box<dyn RunObserver>>,
+        observer: Option<Box<dyn RunObserver>>,
     ) -> Result<RunOutcome, Failure> {
         let (side, environment, plan): (Box<dyn Side>, _, _) = match &self.clients {
             Some(clients) => {
@@ -203,14 +203,14 @@ impl Bench {
                 (Box::new(session), environment, plan.clone())
             }
         };
-        let is_quiet = audience.is_none();
+        let is_quiet = observer.is_none();
         let setup = Setup {
             started: Instant::now(),
             started_at: humantime::format_rfc3339_millis(SystemTime::now()).to_string(),
             seed,
             interruption: interruption.clone(),
             view,
-            audience,
+            observer,
             gate,
             is_quiet,
             monitor: None,
@@ -293,19 +293,19 @@ pub fn become_requested_user(
     group: Option<&str>,
     file: Option<&Path>,
     is_quiet: bool,
-) -> Result<Option<Former>, Failure> {
+) -> Result<Option<OriginalUserStore>, Failure> {
     let before = Identity::current();
     let changes = before.is_root() && (user.is_some() || group.is_some());
-    let former = (changes && file.is_none()).then(Former::start).transpose();
-    let former = former
+    let original_user_store = (changes && file.is_none()).then(OriginalUserStore::start).transpose();
+    let original_user_store = original_user_store
         .map_err(|error| Failure::failed(UserError::new("start a process that saves the results", error)))?;
     let identity = match (user, group) {
         (None, None) => before,
         _ => privileges::become_user(user, group).map_err(Failure::failed)?,
     };
-    let former = former.filter(|_| identity != before);
+    let original_user_store = original_user_store.filter(|_| identity != before);
     if is_quiet || !before.is_root() {
-        return Ok(former);
+        return Ok(original_user_store);
     }
     if user.is_none() && group.is_none() {
         terminal::message(
@@ -314,7 +314,7 @@ pub fn become_requested_user(
         );
     }
     print_note(&format!("Using {identity}."));
-    Ok(former)
+    Ok(original_user_store)
 }
 
 /// Executes the command line of a program. A refusal ends with the family's code for it, 1. In Go's dialect, a wrong
@@ -325,7 +325,7 @@ pub fn become_requested_user(
 pub fn run<O: Dialect>(words: &[OsString], measure: impl FnOnce(&O) -> CommandResult) -> CommandResult {
     terminal::translate_remedies(O::SIZE_FLAG);
     match O::parse(words.iter().cloned()) {
-        Ok(Command::Measure(options)) => failing(measure(&options)),
+        Ok(Command::Measure(options)) => refusal_as_failure(measure(&options)),
         Ok(Command::Help) => print(&O::help()),
         Ok(Command::Version) => print(&O::version(env!("CARGO_PKG_VERSION"))),
         // Go's package `flag` ends with the code of our refusals.
@@ -344,7 +344,7 @@ pub fn run_with_clients<O: Dialect>(
 ) -> CommandResult {
     let (clients, words) = match Clients::split(words) {
         Ok(split) => split,
-        Err(failure) => return failing(Err(failure)),
+        Err(failure) => return refusal_as_failure(Err(failure)),
     };
     run(words, |options| measure(options, clients))
 }
@@ -365,7 +365,7 @@ pub fn code(ended: &RunOutcome, is_well: bool) -> u8 {
 }
 
 /// Turns a refusal into a failure: the family ends with 1 where skye would refuse.
-pub fn failing(done: CommandResult) -> CommandResult {
+pub fn refusal_as_failure(done: CommandResult) -> CommandResult {
     match done {
         Err(Failure::Refused(message)) => Err(Failure::Failed(message)),
         done => done,
@@ -389,7 +389,7 @@ pub fn numbered(file: &Path, run: u32) -> PathBuf {
 /// Documents of a program's runs: in a file that the user named, or else in the store.
 pub struct Documents {
     file: Option<PathBuf>,
-    keeping: Keeping,
+    keeping: SaveTarget,
 }
 
 impl Documents {
@@ -398,11 +398,15 @@ impl Documents {
     ///
     /// # Errors
     /// A document cannot be written.
-    pub fn check(file: Option<&Path>, runs: u32, former: Option<Former>) -> Result<Self, Failure> {
+    pub fn check(
+        file: Option<&Path>,
+        runs: u32,
+        original_user_store: Option<OriginalUserStore>,
+    ) -> Result<Self, Failure> {
         let Some(file) = file else {
-            let keeping = match former {
-                Some(former) => Keeping::Former(RefCell::new(former)),
-                None => Keeping::find(None, Some("choose a file with --json")),
+            let keeping = match original_user_store {
+                Some(original_user_store) => SaveTarget::OriginalUserStore(RefCell::new(original_user_store)),
+                None => SaveTarget::find(None, Some("choose a file with --json")),
             };
             return Ok(Self { file: None, keeping });
         };
@@ -411,7 +415,7 @@ impl Documents {
         }
         (1..=runs).try_for_each(|run| outputs::check(&numbered(file, run)))?;
         outputs::check_distinct((1..=runs).map(|run| numbered(file, run)))?;
-        Ok(Self { file: Some(file.to_owned()), keeping: Keeping::Nowhere })
+        Ok(Self { file: Some(file.to_owned()), keeping: SaveTarget::Nowhere })
     }
 
     /// Saves the document of a run, unless it is empty. Says on stderr how to show it. A failure of the store is no error:
@@ -479,7 +483,7 @@ pub struct Phrases {
 
 impl Phrases {
     /// Returns the audience that prints phrases.
-    pub fn audience(of_tests: Vec<Phrase>) -> Box<dyn RunObserver> {
+    pub fn observer(of_tests: Vec<Phrase>) -> Box<dyn RunObserver> {
         Box::new(Self { of_tests, is_live: std::io::stderr().is_terminal(), running: None })
     }
 }

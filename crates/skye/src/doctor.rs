@@ -19,7 +19,7 @@ use crate::live_view::LiveView;
 use crate::{fleet_run, inputs, place, preset, signatures, simulation, terminal};
 
 /// Time for which the machine is watched: long enough to see what a neighbour does every second.
-const WATCHED: Duration = Duration::from_millis(2500);
+const WATCH_TIME: Duration = Duration::from_millis(2500);
 
 /// `skye doctor`
 pub fn doctor(directory: &Path, clients: &ClientArguments) -> CommandResult {
@@ -46,7 +46,7 @@ pub fn doctor(directory: &Path, clients: &ClientArguments) -> CommandResult {
     let target = place::real(&root, directory).map_err(Failure::refused)?;
     let environment = Environment::new(&machine, target, Vec::new(), Vec::new());
     terminal::print_line(&text::environment_summary(&environment, &style))?;
-    if let Some(holding) = find_holding(&root, directory, &environment)? {
+    if let Some(holding) = find_device_usage(&root, directory, &environment)? {
         terminal::print_line(&text::holding(&holding, &style))?;
     }
     terminal::print_line("")?;
@@ -78,13 +78,17 @@ pub fn checks(
     let clock_read_ns = read_cost_ns(&Timer::best());
     let (root, theirs, target) = (root.clone(), machine.clone(), target.clone());
     let health =
-        inputs::with_hang_check(directory, move |_| Ok(observe::health(&root, &theirs, &target, WATCHED)));
+        inputs::with_hang_check(directory, move |_| Ok(observe::health(&root, &theirs, &target, WATCH_TIME)));
     let health = health.map_err(|error| format!("cannot check {}: {error}", directory.display()))?;
     judge_health(Health { clock_read_ns: Some(clock_read_ns), ..health })
 }
 
 /// Returns the identity, the contents and the users of a block device; `None` for other targets.
-fn find_holding(root: &Root, word: &Path, environment: &Environment) -> Result<Option<DeviceUsage>, Failure> {
+fn find_device_usage(
+    root: &Root,
+    word: &Path,
+    environment: &Environment,
+) -> Result<Option<DeviceUsage>, Failure> {
     let (root, target) = (root.clone(), environment.target.clone());
     inputs::with_hang_check(word, move |_| {
         Ok(observe::holding(&root, &target).map(signatures::add_signatures))
@@ -96,7 +100,8 @@ fn find_holding(root: &Root, word: &Path, environment: &Environment) -> Result<O
 fn judge_health(health: Health) -> Result<Vec<Check>, String> {
     let standard = preset::load(preset::DEFAULT).map_err(|failure| failure.to_string())?;
     let is_existing = health.target.kind.is_existing();
-    let standard = if is_existing { plan::for_existing(standard, &health.target) } else { standard };
+    let standard =
+        if is_existing { plan::adapt_to_existing_target(standard, &health.target) } else { standard };
     Ok(wording::fitness::checks(&health, &standard))
 }
 

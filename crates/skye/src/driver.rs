@@ -36,7 +36,7 @@ use crate::signals::Interruption;
 use crate::store::EarlierRuns;
 use crate::terminal;
 pub use side::Side;
-use side::{Closed, Outcome};
+use side::{Outcome, SideEnd};
 
 /// Time for which the target is watched for foreign I/O before anything is written.
 const WATCH: Duration = Duration::from_millis(150);
@@ -45,7 +45,7 @@ const BUSY_BYTES_PER_SECOND: u64 = 5_000_000;
 /// Time limit for measuring each of skye's own ceilings.
 const CEILING_TIME: Duration = Duration::from_millis(50);
 /// Time kept for cleaning up, within the total time.
-const CLEANING: Duration = Duration::from_secs(2);
+const CLEANUP_TIME: Duration = Duration::from_secs(2);
 /// Time until the first row of a run whose tests are short. Later tests get the time that the first one leaves.
 const FIRST_ROW: Duration = Duration::from_millis(11_500);
 /// Shortest time for a phase. A phase that would get less is not started.
@@ -102,7 +102,7 @@ pub struct Setup {
     /// View that moves while the run lasts.
     pub view: LiveView,
     /// Audience of the run, if there is one.
-    pub audience: Option<Box<dyn RunObserver>>,
+    pub observer: Option<Box<dyn RunObserver>>,
     /// Wait before each test, if there is one.
     pub gate: Option<Gate>,
     /// True if warnings only go into the document, and not to stderr.
@@ -156,7 +156,7 @@ impl Turns {
         if is_complete || !driver.interruption.is_raised() {
             driver.repetition(side, repetition, laid_out);
         }
-        if !is_complete || hang_detection::hanging().is_some() || side.is_over() {
+        if !is_complete || hang_detection::first_hung_call().is_some() || side.is_over() {
             return false;
         }
         let Err(error) = side.clear() else {
@@ -193,7 +193,7 @@ struct Driver {
     seed: u64,
     interruption: Interruption,
     view: LiveView,
-    audience: Option<Box<dyn RunObserver>>,
+    observer: Option<Box<dyn RunObserver>>,
     gate: Option<Gate>,
     is_quiet: bool,
     deadline: Instant,
@@ -267,7 +267,7 @@ impl RunOutcome {
         if self.interruption.is_raised() && !self.is_quiet && !self.reader_is_gone() {
             let files = match self.left.is_empty() {
                 _ if self.run.environment.target.erased.is_some() => "the device keeps the written data",
-                _ if self.run.environment.target.is_only_read() => "it created no files",
+                _ if self.run.environment.target.is_used_read_only() => "it created no files",
                 _ if self.is_closing => "its files are not removed yet",
                 true => "its files are removed",
                 false => "some of its files were not removed",
@@ -306,7 +306,7 @@ impl TimeLeft {
     }
 
     /// Returns the time of the next test: its share, and at least `least_ns` if the shortest times of all others fit.
-    fn of_next_ns(&self, planned_ns: u64, least_ns: u64) -> u64 {
+    fn next_test_ns(&self, planned_ns: u64, least_ns: u64) -> u64 {
         let least_ns = least_ns.min(self.left_ns.saturating_sub(least_ns.saturating_mul(self.others)));
         planned_ns.min((self.share_ns() * 2).max(least_ns))
     }
@@ -332,7 +332,7 @@ impl Driver {
             seed,
             interruption,
             view,
-            audience,
+            observer,
             gate,
             is_quiet,
             monitor,
@@ -351,7 +351,7 @@ impl Driver {
             seed,
             interruption,
             view,
-            audience,
+            observer,
             gate,
             is_quiet,
             deadline: started + Duration::from_nanos(plan.total_ns),
@@ -419,7 +419,7 @@ impl Driver {
         self.hosts = side.hosts();
         self.measuring_since = Some((Instant::now(), own_cpu_seconds()));
         for repetition in 1..=self.plan.repetitions {
-            let is_hanging = hang_detection::hanging().is_some();
+            let is_hanging = hang_detection::first_hung_call().is_some();
             if self.interruption.is_raised() || is_hanging || self.has_failed_to_read() || side.is_over() {
                 break;
             }
@@ -433,17 +433,17 @@ impl Driver {
             }
             self.repetition(&mut *side, repetition, laid_out);
         }
-        if hang_detection::hanging().is_none() {
+        if hang_detection::first_hung_call().is_none() {
             self.experiment(&mut *side);
         }
-        self.hold_together();
+        self.rejudge_all();
         self.close(side)
     }
 
     /// Returns true if a device or a file could not be read. Nothing but the same failure would follow.
     fn has_failed_to_read(&self) -> bool {
         let has_failed = |phase: &PhaseRecord| phase.status == Status::Failed;
-        self.environment.target.is_only_read() && self.phases.iter().any(has_failed)
+        self.environment.target.is_used_read_only() && self.phases.iter().any(has_failed)
     }
 
     /// Removes all files. Returns what could not be removed. Where the target hangs, the removal goes on in the
@@ -451,7 +451,7 @@ impl Driver {
     fn close(&mut self, side: Box<dyn Side>) -> Vec<String> {
         self.clock_read_ns = Some(side.clock_read_ns());
         self.view.preparing("removing files");
-        let Closed { left, is_closing, hosts } = side.close();
+        let SideEnd { left, is_closing, hosts } = side.close();
         self.is_closing |= is_closing;
         self.hosts = hosts;
         // A client that was lost is a part of the work that was not done.
@@ -499,7 +499,7 @@ impl Driver {
         for (index, phase) in phases.iter().enumerate() {
             let rest = &phases[index..];
             let repetitions_left = u64::from(self.plan.repetitions - repetition);
-            let hangs = || hang_detection::hanging().map(|call| format!("the target hangs: {call}"));
+            let hangs = || hang_detection::first_hung_call().map(|call| format!("the target hangs: {call}"));
             let obstacle = lacking.clone().filter(|_| phase.workload.data().is_some()).or_else(hangs);
             let record = match (obstacle, self.time_for(rest, &phases, repetitions_left)) {
                 _ if self.interruption.is_raised() || side.is_over() => return,
@@ -509,13 +509,13 @@ impl Driver {
                 }
                 (None, Some(budget)) => {
                     self.wait(index);
-                    self.report(|audience, driver| audience.on_test_start(&driver.view, index));
+                    self.report(|observer, driver| observer.on_test_start(&driver.view, index));
                     let record = self.phase(side, phase, index, repetition, budget);
-                    self.agreeing(side, phase, index, repetition, budget, record)
+                    self.repeat_unconfirmed(side, phase, index, repetition, budget, record)
                 }
             };
-            self.report(|audience, driver| {
-                audience.over(&driver.view, &driver.plan, &record, driver.phases.last())
+            self.report(|observer, driver| {
+                observer.over(&driver.view, &driver.plan, &record, driver.phases.last())
             });
             self.phases.push(record);
             let goes_on = phases.get(index + 1).is_some_and(|next| next.group == phase.group);
@@ -549,13 +549,13 @@ impl Driver {
 
     /// Returns what is left of the run's total time, without the time for cleaning up.
     fn left_ns(&self) -> u64 {
-        let left = self.deadline.saturating_duration_since(Instant::now()).saturating_sub(CLEANING);
+        let left = self.deadline.saturating_duration_since(Instant::now()).saturating_sub(CLEANUP_TIME);
         left.as_nanos() as u64
     }
 
-    /// Returns the measured time and the total budget of the next phase: its share of the time that experiments leave, and
-    /// its shortest time if all fit without experiments. Phases on files weigh more, for their untimed work. `None` if the
-    /// time is too short.
+    /// Returns the measured time and the total budget of the next phase. The time is its share of what experiments leave.
+    /// It is at least the shortest one, if all fit without experiments. Phases on files weigh more, for their untimed work.
+    /// `None` if the time is too short.
     fn time_for(
         &self,
         rest: &[PlannedPhase],
@@ -581,7 +581,7 @@ impl Driver {
         let planned_ns =
             rounds.map_or(self.plan.phase_time_ns, |(round_ns, most)| round_ns * u64::from(most));
         let least_ns = self.plan.precision_goal.map_or(planned_ns, |goal| goal.time_min_ns.min(planned_ns));
-        let time_ns = self.first_row(left.of_next_ns(planned_ns, least_ns));
+        let time_ns = self.first_row(left.next_test_ns(planned_ns, least_ns));
         // A phase that is counted, not timed, may take all that is left.
         let counted = rest.first().is_some_and(|phase| phase.stop.time_ns.is_none());
         let budget_ns =
@@ -629,7 +629,7 @@ impl Driver {
         };
         self.view.begin();
         let (view, monitor, marks) = (&mut self.view, &mut self.monitor, &mut self.marks);
-        let (audience, mut lost) = (&mut self.audience, None);
+        let (observer, mut lost) = (&mut self.observer, None);
         let interruption = &self.interruption;
         let (id, spec) = (run::record_id(phase, repetition), spec::print(&phase.workload));
         let time = Time { measured_ns: time_ns, budget_ns };
@@ -637,29 +637,29 @@ impl Driver {
             side.phase((index, phase), repetition, time, &mut |event| match event {
                 PhaseEvent::Begin(_) => {
                     monitor.iter_mut().for_each(|monitor| monitor.begin(&id, &spec));
-                    audience.iter_mut().for_each(|audience| audience.starts());
+                    observer.iter_mut().for_each(|observer| observer.starts());
                     marks.begin(&id, &spec);
                 }
                 PhaseEvent::Tick(tick) => {
                     view.update(&position, tick);
-                    if let Some(Err(failure)) = audience.as_mut().map(|audience| audience.moves(view, tick)) {
+                    if let Some(Err(failure)) = observer.as_mut().map(|observer| observer.moves(view, tick)) {
                         // Nobody would see further results.
                         interruption.raised.store(true, Ordering::SeqCst);
-                        (*audience, lost) = (None, Some(failure));
+                        (*observer, lost) = (None, Some(failure));
                     }
                     monitor.iter_mut().for_each(Monitor::watch);
                 }
                 PhaseEvent::End => marks.end(&id, &spec),
                 PhaseEvent::Over => monitor.iter_mut().for_each(Monitor::end),
             });
-        lost.into_iter().for_each(|failure| self.lose(failure));
+        lost.into_iter().for_each(|failure| self.drop_observer(failure));
         if let Some((ran, warnings)) = self.monitor.as_mut().map(Monitor::take) {
             record.seen.monitor = ran;
             warnings.into_iter().for_each(|warning| self.warn(warning));
         }
         record.figures.own_cost_ns_per_op = self.ceilings.own_cost_ns(&record);
         record.figures.ceiling_shares = self.ceilings.shares(&record, self.cpus);
-        record.figures.next_run = self.earlier.next_after(&record);
+        record.figures.prediction_interval = self.earlier.next_after(&record);
         self.judge_clients(&mut record, clients);
         judge::judge(&mut record, &self.plan, &self.environment, self.target_probes.as_ref());
         wording::fill(&mut record);
@@ -678,7 +678,7 @@ impl Driver {
     }
 
     /// Repeats a direct test once if the device does not confirm its bytes, and if time and the write limit allow it.
-    fn agreeing(
+    fn repeat_unconfirmed(
         &mut self,
         side: &mut dyn Side,
         phase: &PlannedPhase,
@@ -695,7 +695,7 @@ impl Driver {
         let others = self.plan.phase_time_ns.saturating_mul(phases);
         let has_time = self.left_ns() > others.saturating_add(budget.0);
         let has_bytes = first.counts.app_bytes_written == 0
-            || self.plan.bytes_to_come_max(index, repetition) <= side.left_bytes();
+            || self.plan.remaining_bytes_max(index, repetition) <= side.left_bytes();
         // A difference of half the bytes is no accident: the file system does not do direct I/O.
         let may_agree = before < 0.5 && first.status == Status::Done;
         if !(has_time && has_bytes && may_agree) || self.interruption.is_raised() {
@@ -723,15 +723,15 @@ impl Driver {
 
     /// Calls the audience, if there is one that still listens.
     fn report(&mut self, send: impl FnOnce(&mut dyn RunObserver, &Self) -> Result<(), Failure>) {
-        let Some(mut audience) = self.audience.take() else { return };
-        match send(&mut *audience, self) {
-            Ok(()) => self.audience = Some(audience),
-            Err(failure) => self.lose(failure),
+        let Some(mut observer) = self.observer.take() else { return };
+        match send(&mut *observer, self) {
+            Ok(()) => self.observer = Some(observer),
+            Err(failure) => self.drop_observer(failure),
         }
     }
 
     /// Goes on without the audience, which cannot be reached any more.
-    fn lose(&mut self, failure: Failure) {
+    fn drop_observer(&mut self, failure: Failure) {
         match failure {
             // The reader has gone: end quietly, but clean up first.
             Failure::ReaderGone => self.interruption.reader_is_gone(),
@@ -805,8 +805,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shortest_times_are_kept_while_all_fit() {
-        let time = |left_ns| TimeLeft { left_ns, experiments_ns: 8, weights: 18, others: 8 }.of_next_ns(6, 2);
+    fn minimum_test_times_take_priority_over_experiments() {
+        let time =
+            |left_ns| TimeLeft { left_ns, experiments_ns: 8, weights: 18, others: 8 }.next_test_ns(6, 2);
         assert_eq!(time(80), 6);
         assert_eq!(time(20), 2, "before experiments");
         assert_eq!(time(17), 1);

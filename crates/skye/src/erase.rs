@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use model::holding::{DeviceUsage, Part};
 use model::request::Allow;
-use model::target::{Erased, ErasedContents};
+use model::target::{ErasedContents, ErasedDevice};
 use model::{Request, Target, UserError, size};
 use observe::{BlockDevice, LoopFile, Obstacles, Root, Traffic};
 use run::hang_detection;
@@ -56,7 +56,7 @@ pub struct Erasure {
     /// Its state before the first check.
     before: State,
     /// The device, for the document.
-    pub erased: Erased,
+    pub erased: ErasedDevice,
 }
 
 impl Erasure {
@@ -74,7 +74,7 @@ impl Erasure {
         let Some(id) = request.erase.clone() else { return Ok(None) };
         let action = match word == Path::new(&target.path) {
             true => format!("erase {}", target.path),
-            false => format!("erase {}, which {} leads to", target.path, word.display()),
+            false => format!("erase {} (given as {})", target.path, word.display()),
         };
         let permission = Permission {
             id,
@@ -167,7 +167,10 @@ impl State {
         }
         let (file, old_file) = (self.file, before.file);
         if !file.zip(old_file).map_or(file == old_file, |(now, then)| now.is_same_part(&then)) {
-            return Some(("its file, or the part of it, changed since the first check", CHECK_AGAIN));
+            return Some((
+                "its backing file, offset or size limit changed since the first check",
+                CHECK_AGAIN,
+            ));
         }
         const ON_COUNTERS: &str = "set queue/iostats of its disk in /sys/block to 1";
         let Some((now, then)) = self.traffic.zip(before.traffic) else {
@@ -178,16 +181,16 @@ impl State {
         };
         if now.written_sectors != then.written_sectors
             || now.disk_written_sectors.zip(then.disk_written_sectors).is_some_and(|(now, then)| now != then)
-            || (file != old_file && now.whole_written_sectors == then.whole_written_sectors)
+            || (file != old_file && now.whole_disk_written_sectors == then.whole_disk_written_sectors)
         {
             return Some(("it was written since the first check", CHECK_AGAIN));
         }
         if file != old_file {
-            let why = "another partition was written since the first check, so writes to the file below are unknown";
+            let why = "another partition was written since the first check, so writes to its backing file are unknown";
             return Some((why, "stop the programs that write to the other partitions"));
         }
         let is_counted = now.read_sectors != then.read_sectors;
-        let off = "its counters are off, so writes since the first check are unknown";
+        let off = "its I/O statistics are disabled, so writes since the first check are unknown";
         (!is_counted).then_some((off, ON_COUNTERS))
     }
 }
@@ -249,7 +252,7 @@ fn not_opened(action: &str, errno: Errno) -> UserError {
 
 /// Everything that was found out about a device.
 struct Examination {
-    erased: Erased,
+    erased: ErasedDevice,
     /// Reason why the ID does not name this device, and it alone; and what to type instead.
     identity: Option<(String, &'static str)>,
     obstacles: Obstacles,
@@ -278,7 +281,7 @@ fn examine(
             .help("run skye outside of containers")
     })?;
     let (mut named, mut signatures, mut unread) = (Vec::new(), Vec::new(), Vec::new());
-    for (part, names) in names_of_all(root, &holding.parts, device, progress) {
+    for (part, names) in all_signatures(root, &holding.parts, device, progress) {
         match names {
             Ok(names) => {
                 let (may_be_lost, others): (Vec<_>, Vec<_>) =
@@ -308,7 +311,7 @@ fn examine(
         (None, true) => ErasedContents::EarlierRun,
         (None, false) => ErasedContents::Zeros,
     };
-    let erased = Erased {
+    let erased = ErasedDevice {
         serial: holding.serial.clone(),
         wwn: holding.wwn.clone(),
         size_bytes: now.size_bytes,
@@ -342,16 +345,21 @@ fn identity(holding: &DeviceUsage, obstacles: &Obstacles, id: &str) -> Option<(S
         };
         return Some((format!("{id:?} is not its ID{others}"), right));
     }
-    let is_shared = holding.serial.as_deref() == Some(id) && !obstacles.namesakes.is_empty();
-    is_shared.then(|| (format!("{} has the same serial number", obstacles.namesakes.join(", ")), "its WWN"))
+    let is_shared = holding.serial.as_deref() == Some(id) && !obstacles.same_serial.is_empty();
+    is_shared.then(|| (format!("{} has the same serial number", obstacles.same_serial.join(", ")), "its WWN"))
 }
 
 /// Signatures on a part of a device, by the name of the part; or why they are unknown.
-type Names = (String, Result<Vec<String>, String>);
+type PartSignatures = (String, Result<Vec<String>, String>);
 
 /// Returns the names of all signatures on a device, on its partitions, and on those that only its tables name. Devices
 /// above it are a use already, and are not read.
-fn names_of_all(root: &Root, parts: &[Part], device: &OwnedFd, progress: &AtomicU64) -> Vec<Names> {
+fn all_signatures(
+    root: &Root,
+    parts: &[Part],
+    device: &OwnedFd,
+    progress: &AtomicU64,
+) -> Vec<PartSignatures> {
     let (whole, rest) = (&parts[0], &parts[1..]);
     let formats = |device: &OwnedFd, part: &TablePart, known: Vec<String>| {
         let names = contents::formats(device, part, progress)?;
@@ -420,11 +428,11 @@ impl Examination {
     ///
     /// # Errors
     /// All reasons why it may not, and their remedies.
-    fn refuse(self, action: &str, path: &str) -> Result<Erased, UserError> {
+    fn refuse(self, action: &str, path: &str) -> Result<ErasedDevice, UserError> {
         let Self {
             erased,
             identity,
-            obstacles: Obstacles { uses, hidden, unreadable, unreached, namesakes: _ },
+            obstacles: Obstacles { uses, hidden, unreadable, unresolved, same_serial: _ },
             signatures,
             data,
             unread,
@@ -435,10 +443,10 @@ impl Examination {
             remedies.push(format!("use --erase with {right} in full, as `skye doctor {path}` prints it"));
         }
         if !uses.is_empty() {
-            remedies.push("unmount, stop or close its users".to_owned());
+            remedies.push("unmount it, and stop the programs and devices that use it".to_owned());
         }
-        if !unreached.is_empty() {
-            remedies.push("use a host path that leads to this file".to_owned());
+        if !unresolved.is_empty() {
+            remedies.push("use the path of this file on the host".to_owned());
         }
         let names: BTreeSet<_> = signatures.iter().map(|(_, name)| name).collect();
         let flags = names.into_iter().map(|name| format!("--erase-signature {name}"));
@@ -467,7 +475,7 @@ impl Examination {
             .map(|(why, _)| why)
             .into_iter()
             .chain(uses)
-            .chain(unreached)
+            .chain(unresolved)
             .chain(contents)
             .chain(hidden)
             .chain(unreadable)
@@ -617,7 +625,7 @@ mod tests {
             let traffic = Traffic {
                 read_sectors: read,
                 written_sectors: 7,
-                whole_written_sectors: written,
+                whole_disk_written_sectors: written,
                 disk_written_sectors: Some(0),
             };
             State { traffic: Some(traffic), ..erasure.before }
@@ -629,7 +637,7 @@ mod tests {
         file.write_all_at(&[0], 0).unwrap();
         let later = State::now(&Root::system(), &target, &opened).unwrap().file;
         let (why, _) = State { file: later, ..after }.change_since(&before).unwrap();
-        assert!(why.contains("writes to the file below are unknown"), "{why}");
+        assert!(why.contains("writes to its backing file are unknown"), "{why}");
         let (why, _) = State { file: later, ..of(7, 2) }.change_since(&before).unwrap();
         assert_eq!(why, "it was written since the first check");
         let (why, _) = State { traffic: None, ..before }.change_since(&before).unwrap();

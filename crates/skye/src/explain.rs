@@ -49,7 +49,7 @@ fn page(words: &str, style: &Style) -> Result<String, String> {
     let mut sections = about.sections(&thresholds).to_vec();
     let under_remark = |[(_, meaning), when, mark]: [_; 3]| [("As a remark", meaning), when, mark];
     sections.extend(remark.into_iter().flat_map(under_remark));
-    sections.extend(rig::cases::that_show(about.limiter).map(|cases| ("Shown by", cases)));
+    sections.extend(rig::cases::list_by_limiter(about.limiter).map(|cases| ("Shown by", cases)));
     sections.push(("Confidence", confidence(&thresholds)));
     // Only some of the texts use these words.
     let evidence = about.evidence(&thresholds).to_lowercase();
@@ -108,7 +108,7 @@ mod tests {
         {
             assert!(foreign.contains(text), "{foreign}");
         }
-        assert!(plain_page("metadata_cache").contains("As a remark\n    The names came from memory."));
+        assert!(plain_page("metadata_cache").contains("As a remark\n    The metadata came from memory."));
         assert!(plain_page("ended_early").contains("The number covers a part of the test."));
     }
 

@@ -2,7 +2,7 @@
 
 use clap::CommandFactory;
 use model::mix::Mix;
-use model::numbers::about;
+use model::numbers::format_estimate;
 use model::size;
 use model::workload::MixName;
 
@@ -15,7 +15,7 @@ use crate::{preset, terminal};
 const SPEC: &str = include_str!("../../../docs/spec.md");
 
 /// Commands that the list leaves out: one that no user types, and two that the last line of the help names.
-const SELDOM: [&str; 3] = ["agent", "completions", "man"];
+const OMITTED_COMMANDS: [&str; 3] = ["agent", "completions", "man"];
 
 /// Width of the names in a list, in columns.
 const NAME: usize = 12;
@@ -25,7 +25,7 @@ pub fn introduction() -> CommandResult {
     let standard = preset::shipped().find(|(name, _)| *name == preset::DEFAULT);
     let time = standard
         .and_then(|(_, request)| request.total)
-        .map_or_else(String::new, |total| format!(", {}", about(total.as_ns())));
+        .map_or_else(String::new, |total| format!(", {}", format_estimate(total.as_ns())));
     terminal::print_line(&format!(
         "skye {} measures file systems and the storage under them, and reports what limited every number.
 
@@ -57,7 +57,7 @@ pub fn presets() -> CommandResult {
 /// Returns the line of a preset: its name, number of tests, longest time, and most bytes that it writes.
 fn line(name: &str, request: &model::request::Request) -> String {
     let tests = request.tests.len() + request.tests_where_possible.len();
-    let time = request.total.map_or("no time limit".to_owned(), |total| about(total.as_ns()));
+    let time = request.total.map_or("no time limit".to_owned(), |total| format_estimate(total.as_ns()));
     let bytes = request.write_limit.and_then(|limit| match limit {
         size::Size::Bytes(bytes) => Some(format!("writes up to {}", size::decimal(bytes))),
         _ => None,
@@ -89,10 +89,10 @@ pub fn command() -> clap::Command {
     let family = <FamilyCommand as clap::Subcommand>::augment_subcommands(clap::Command::new("family"));
     let family: Vec<_> = family.get_subcommands().map(|program| program.get_name().to_owned()).collect();
     let is_family = |own: &clap::Command| family.iter().any(|name| name == own.get_name());
-    let is_seldom = |own: &clap::Command| SELDOM.contains(&own.get_name());
+    let is_seldom = |own: &clap::Command| OMITTED_COMMANDS.contains(&own.get_name());
     let own = command.get_subcommands().filter(|own| !is_family(own) && !is_seldom(own));
-    let about = |own: &clap::Command| own.get_about().map_or_else(String::new, ToString::to_string);
-    let own: Vec<_> = own.map(|own| format!("  {:NAME$} {}", own.get_name(), about(own))).collect();
+    let format_estimate = |own: &clap::Command| own.get_about().map_or_else(String::new, ToString::to_string);
+    let own: Vec<_> = own.map(|own| format!("  {:NAME$} {}", own.get_name(), format_estimate(own))).collect();
     let list = format!(
         "Commands:\n{}\n\nReplacements for other programs, with their flags:\n  {}",
         own.join("\n"),
@@ -100,5 +100,5 @@ pub fn command() -> clap::Command {
     );
     command
         .before_help(list)
-        .help_template("{about}\n\n{usage-heading} {usage}\n\n{before-help}{options}{after-help}")
+        .help_template("{format_estimate}\n\n{usage-heading} {usage}\n\n{before-help}{options}{after-help}")
 }

@@ -62,11 +62,12 @@ fn hosts_of(option: &str, text: Option<&str>) -> Result<Option<Vec<ClientSpec>>,
     // On this machine, the file system shows which of both is meant.
     let is_there = |path: &String| inputs::with_hang_check(Path::new(path), Path::symlink_metadata).is_ok();
     let cut =
-        hosts::cut_directories(text).into_iter().find(|(read, meant)| !is_there(read) && is_there(meant));
+        hosts::split_directories(text).into_iter().find(|(read, meant)| !is_there(read) && is_there(meant));
     match (hosts::parse(text), cut) {
-        (_, Some((read, meant))) => {
-            unusable(option, &format!("`{text}` ends a directory at a comma: {read}; use local:\"{meant}\""))
-        }
+        (_, Some((read, meant))) => unusable(
+            option,
+            &format!("`{text}`: a comma ends the directory name {read}; use local:\"{meant}\""),
+        ),
         (Ok(hosts), None) => Ok(Some(hosts)),
         (Err(problem), None) => unusable(option, &problem),
     }
@@ -105,7 +106,7 @@ impl ConnectedClients {
             }
         }
         let limits = limits(request, clients.count());
-        let fleet = greet(arguments, target, clients, limits, on_loss, interruption)?;
+        let fleet = connect(arguments, target, clients, limits, on_loss, interruption)?;
         let found: Vec<ClientTarget> = fleet.found().map(|(_, found)| found.clone()).collect();
         if found.is_empty() {
             return Err(Failure::Refused("there is no client".into()));
@@ -125,7 +126,7 @@ impl ConnectedClients {
 
     /// Returns the least free room of a client. Clients of one file system share it.
     pub fn room_bytes(&self) -> u64 {
-        least_room_bytes(&self.found, &sharers(&self.found))
+        least_room_bytes(&self.found, &clients_on_file_system(&self.found))
     }
 
     /// Plans the run with all clients.
@@ -134,7 +135,7 @@ impl ConnectedClients {
     /// All refusals, of whichever client. Nothing was written.
     pub fn plan(self, request: Request, seed: u64, interruption: &Interruption) -> Result<FleetRun, Failure> {
         let Self { mut fleet, found } = self;
-        let (first, sharers) = (&found[0], sharers(&found));
+        let (first, clients_on_file_system) = (&found[0], clients_on_file_system(&found));
         let request = with_sweep(request, found.len())?;
         // What a client has just written may still be in the memory of its machine.
         let shift = share_remote_directory(&found).then(|| on_first_machine(&found));
@@ -143,15 +144,17 @@ impl ConnectedClients {
         let request = Request { probe: Some(Probing::None), ..request };
         let places: Vec<_> = found
             .iter()
-            .zip(&sharers)
-            .map(|(found, sharers)| ClientSite {
+            .zip(&clients_on_file_system)
+            .map(|(found, clients_on_file_system)| ClientSite {
                 target: &found.environment.target,
                 machine: &found.machine,
-                sharers: *sharers,
+                clients_on_file_system: *clients_on_file_system,
             })
             .collect();
         let plan = plan::plan_for_all(&request, &places).map_err(Failure::refused)?;
-        fleet.plan(plan.clone(), seed, &sharers).map_err(|errors| refusals(errors, interruption))?;
+        fleet
+            .plan(plan.clone(), seed, &clients_on_file_system)
+            .map_err(|errors| refusals(errors, interruption))?;
         let notes = [plan.notes.clone(), notes(&found)].concat();
         Ok(FleetRun { environment: first.environment.clone(), plan: Plan { notes, ..plan }, fleet })
     }
@@ -170,7 +173,7 @@ impl FleetRun {
     ) -> Result<Self, Failure> {
         let flags = arguments.request();
         // A preset may say the limits, too; then they come from this command line all the same.
-        let limits = preset::under(flags.clone(), preset::DEFAULT)?;
+        let limits = preset::apply_preset(flags.clone(), preset::DEFAULT)?;
         let on_loss = match arguments.on_loss {
             LossRule::Stop => OnLoss::Stop,
             LossRule::Continue => OnLoss::Continue,
@@ -188,9 +191,10 @@ impl FleetRun {
     /// All refusals. The work directories of all clients are removed, or lines say which are left.
     pub fn open(&mut self, interruption: &Interruption) -> Result<Vec<String>, Failure> {
         let hidden = self.fleet.open();
-        let hidden = hidden.map_err(|errors| self.unopened(refusals(errors, interruption), interruption))?;
+        let hidden =
+            hidden.map_err(|errors| self.abort_opening(refusals(errors, interruption), interruption))?;
         let works_together = self.plan.shares_files();
-        if works_together || self.plan.reads_of_others() {
+        if works_together || self.plan.reads_from_other_clients() {
             let shared = self.fleet.directories();
             let apart = match shared {
                 Ok(numbers) if numbers.iter().all(|number| *number == numbers[0]) => return Ok(hidden),
@@ -205,16 +209,16 @@ impl FleetRun {
                 let problem =
                     "the clients do not see each other's files; choose a directory that all share, or";
                 let refusal = Failure::Refused(format!("cannot {action}: {problem} {help}"));
-                return Err(self.unopened(refusal, interruption));
+                return Err(self.abort_opening(refusal, interruption));
             }
-            return Err(self.unopened(refusals(apart, interruption), interruption));
+            return Err(self.abort_opening(refusals(apart, interruption), interruption));
         }
         Ok(hidden)
     }
 
     /// Removes all work directories, and says which are left. Returns the failure: it is a refusal only if none is, and if
     /// no signal has ended the run.
-    fn unopened(&mut self, refusal: Failure, interruption: &Interruption) -> Failure {
+    fn abort_opening(&mut self, refusal: Failure, interruption: &Interruption) -> Failure {
         let left = self.fleet.close();
         left.iter().for_each(|line| terminal::error(line));
         let (files, is_left) = match left.is_empty() {
@@ -241,7 +245,7 @@ pub fn check_alone(plan: &Plan) -> Result<(), Failure> {
     let sweep = plan.sweep.as_ref().filter(|_| plan.sweeps_clients());
     let problem = match sweep {
         Some(sweep) => format!("cannot sweep over {sweep}"),
-        None if plan.reads_of_others() => "cannot read another client's data".into(),
+        None if plan.reads_from_other_clients() => "cannot read another client's data".into(),
         None => return Ok(()),
     };
     Err(Failure::Refused(format!("{problem}: there are no clients; add --hosts")))
@@ -251,7 +255,7 @@ pub fn check_alone(plan: &Plan) -> Result<(), Failure> {
 pub fn limits(request: &Request, clients: usize) -> Vec<String> {
     let share = request.write_limit.unwrap_or(WRITE_LIMIT).share(clients as u64);
     let mut words = vec!["--write-limit".to_owned(), share.to_string()];
-    words.extend(request.allow.iter().flat_map(allowing));
+    words.extend(request.allow.iter().flat_map(allow_arguments));
     if let Some(time) = hang_detection::user_limit() {
         words.extend(["--hang-timeout".to_owned(), time.as_secs_f64().to_string()]);
     }
@@ -259,7 +263,7 @@ pub fn limits(request: &Request, clients: usize) -> Vec<String> {
 }
 
 /// Returns the words with which an agent is allowed something.
-fn allowing(allow: &Allow) -> [String; 2] {
+fn allow_arguments(allow: &Allow) -> [String; 2] {
     ["--allow".to_owned(), allow.to_string()]
 }
 
@@ -274,7 +278,7 @@ pub fn own_launcher() -> Launcher {
 }
 
 /// Starts an agent for each client, and waits until all have answered.
-fn greet(
+fn connect(
     arguments: &ClientArguments,
     target: &Path,
     clients: fleet::Clients,
@@ -310,7 +314,7 @@ fn greet(
 }
 
 /// Everything that a doctor's empty directories may be in the way of.
-const ALLOWED: &[Allow] = &[Allow::Busy, Allow::LowSpace, Allow::SharedDirectory];
+const DOCTOR_ALLOWANCES: &[Allow] = &[Allow::Busy, Allow::LowSpace, Allow::SharedDirectory];
 
 /// Lets all clients look at their machines and targets. Each makes an empty work directory for a moment, so that it
 /// shows which of them share one. Returns the clients, and lines about what could not be removed or asked.
@@ -323,12 +327,12 @@ pub fn check_clients(
     clients: Vec<ClientSpec>,
 ) -> Result<(Vec<ClientChecks>, Vec<String>), Failure> {
     let interruption = Interruption::catch_but_pipes()?;
-    let limits = ALLOWED.iter().flat_map(allowing).collect();
+    let limits = DOCTOR_ALLOWANCES.iter().flat_map(allow_arguments).collect();
     let hosts = fleet::Clients::Hosts(clients);
-    let mut fleet = greet(arguments, target, hosts, limits, OnLoss::Stop, &interruption)?;
+    let mut fleet = connect(arguments, target, hosts, limits, OnLoss::Stop, &interruption)?;
     let checks = fleet.check_clients().map_err(|errors| refusals(errors, &interruption))?;
     let found: Vec<ClientTarget> = fleet.found().map(|(_, found)| found.clone()).collect();
-    let is_directories = found.iter().all(|found| !found.environment.target.is_only_read());
+    let is_directories = found.iter().all(|found| !found.environment.target.is_used_read_only());
     let mut lines = Vec::new();
     let mut directories = None;
     if is_directories {
@@ -353,7 +357,7 @@ fn directories_of(fleet: &mut Fleet, found: &[ClientTarget]) -> Result<Vec<usize
         tests: vec!["create".into()],
         files: Some(model::request::Count(1)),
         probe: Some(Probing::None),
-        allow: ALLOWED.into(),
+        allow: DOCTOR_ALLOWANCES.into(),
         ..Request::default()
     };
     let plan =
@@ -411,7 +415,7 @@ fn on_first_machine(found: &[ClientTarget]) -> u32 {
 }
 
 /// Returns the number of clients that share the room of each client's file system, itself included.
-fn sharers(found: &[ClientTarget]) -> Vec<u32> {
+fn clients_on_file_system(found: &[ClientTarget]) -> Vec<u32> {
     let size = |found: &ClientTarget| {
         let Environment { host, target, .. } = &found.environment;
         (host.clone(), target.space.total_bytes, target.space.inodes_total)
@@ -454,9 +458,10 @@ fn with_sweep(mut request: Request, clients: usize) -> Result<Request, Failure> 
 }
 
 /// Returns the least share of a client in what is free.
-fn least_room_bytes(found: &[ClientTarget], sharers: &[u32]) -> u64 {
-    let shares =
-        found.iter().zip(sharers).map(|(found, sharers)| found.environment.target.space.shared_by(*sharers));
+fn least_room_bytes(found: &[ClientTarget], clients_on_file_system: &[u32]) -> u64 {
+    let shares = found.iter().zip(clients_on_file_system).map(|(found, clients_on_file_system)| {
+        found.environment.target.space.shared_by(*clients_on_file_system)
+    });
     shares.map(|share| share.free_bytes).min().unwrap_or(0)
 }
 
@@ -536,10 +541,10 @@ mod tests {
             found("eve", "/more", "nas:/export", Backing::RemoteOrUserSpace),
         ];
         assert!(!share_remote_directory(&clients));
-        let sharers = sharers(&clients);
-        assert_eq!(sharers, [2, 2, 1, 3, 3, 3]);
+        let clients_on_file_system = clients_on_file_system(&clients);
+        assert_eq!(clients_on_file_system, [2, 2, 1, 3, 3, 3]);
         // The export has the least for each of its clients.
-        assert_eq!(least_room_bytes(&clients, &sharers), (100 << 30) / 3);
+        assert_eq!(least_room_bytes(&clients, &clients_on_file_system), (100 << 30) / 3);
     }
 
     #[test]
@@ -557,6 +562,6 @@ mod tests {
             on("ada", "8:17", "ext4", 1 << 41),
             on("bob", "0:41", "overlay", 1 << 40),
         ];
-        assert_eq!(sharers(&clients), [3, 3, 3, 1, 1]);
+        assert_eq!(clients_on_file_system(&clients), [3, 3, 3, 1, 1]);
     }
 }

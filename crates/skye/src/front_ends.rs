@@ -39,7 +39,7 @@ impl FrontEnd {
 
     /// Returns the front end that the command line selects, its arguments, and true if the user requested more
     /// messages.
-    pub fn called(words: &[OsString]) -> Option<(&'static Self, &[OsString], bool)> {
+    pub fn select(words: &[OsString]) -> Option<(&'static Self, &[OsString], bool)> {
         let (program, rest) = words.split_first()?;
         if let Some(front_end) = Self::by_name(program) {
             return Some((front_end, rest, false));
@@ -58,7 +58,7 @@ impl FrontEnd {
     }
 }
 
-/// Runs a command of the family that clap has parsed. Mostly, [`FrontEnd::called`] has taken the words before.
+/// Runs a command of the family that clap has parsed. Mostly, [`FrontEnd::select`] has taken the words before.
 pub fn run(command: &FamilyCommand) -> CommandResult {
     match command {
         FamilyCommand::BonniePp(arguments) => measuring::bonniepp(&arguments.words),
@@ -124,9 +124,9 @@ pub struct ParsedResults {
     /// The program: "bonnie++".
     pub program: &'static str,
     /// Other uses of the results, as the end of a sentence; empty where there are none.
-    pub besides: &'static str,
+    pub other_uses: &'static str,
     /// Content that the text lacks where nothing can be shown, as a message.
-    lacks: &'static str,
+    missing_content: &'static str,
     /// Problems in parts of the text, with their places.
     problems: Vec<String>,
     /// Results as text; `None` where nothing could be read.
@@ -138,8 +138,8 @@ pub struct ParsedResults {
 /// Template for results of bonnie++, still empty.
 const IN_BONNIEPP: ParsedResults = ParsedResults {
     program: "bonnie++",
-    besides: ", and skye bon_csv2html prints them as an HTML page",
-    lacks: "it has no line of bonnie++, with 27, 48 or 50 fields",
+    other_uses: ", and skye bon_csv2html prints them as an HTML page",
+    missing_content: "it has no line of bonnie++, with 27, 48 or 50 fields",
     problems: Vec::new(),
     output: None,
     runs: Vec::new(),
@@ -159,9 +159,16 @@ pub fn found_in(text: &str) -> Option<ParsedResults> {
 /// Returns results in the form that all programs share, if there are any.
 fn in_common(program: &'static str, runs: Vec<Results>, problems: &[impl ToString]) -> Option<ParsedResults> {
     let output = (!runs.is_empty()).then(|| results::table(&runs));
-    let lacks = "it has no readable results";
+    let missing_content = "it has no readable results";
     let is_any = output.is_some() || !problems.is_empty();
-    is_any.then(|| ParsedResults { program, besides: "", lacks, problems: texts(problems), output, runs })
+    is_any.then(|| ParsedResults {
+        program,
+        other_uses: "",
+        missing_content,
+        problems: texts(problems),
+        output,
+        runs,
+    })
 }
 
 /// Returns a text that is no JSON. In a document of skye, anything may look like a line.
@@ -189,8 +196,8 @@ fn parse_gobonniego(text: &str) -> Option<ParsedResults> {
     let runs = reading.results();
     (!reading.is_empty()).then(|| ParsedResults {
         program: "GoBonnieGo",
-        besides: "",
-        lacks: "it has no result of a GoBonnieGo run",
+        other_uses: "",
+        missing_content: "it has no result of a GoBonnieGo run",
         problems: texts(&reading.problems),
         output: (!runs.is_empty()).then(|| results::table(&runs)),
         runs,
@@ -221,7 +228,7 @@ impl ParsedResults {
             is_bytes: rate.unit == results::Unit::Bytes,
         };
         let Some(program) = self.runs.first().map(|run| run.program.clone()) else {
-            return Err(format!("cannot compare {source}: {}", self.lacks));
+            return Err(format!("cannot compare {source}: {}", self.missing_content));
         };
         let runs = self.runs.into_iter().map(|run| (run.name, run.rates.into_iter().map(foreign).collect()));
         Ok(Side::from_foreign_runs(name, source.to_owned(), &program, &runs.collect::<Vec<_>>()))
@@ -236,7 +243,7 @@ impl ParsedResults {
     pub fn show(&self, source: &str) -> CommandResult {
         self.warn(source);
         let Some(output) = &self.output else {
-            return Err(Failure::Failed(format!("cannot show {source}: {}", self.lacks)));
+            return Err(Failure::Failed(format!("cannot show {source}: {}", self.missing_content)));
         };
         terminal::print_bytes(output.as_bytes())?;
         Ok(exit::DONE)
@@ -279,18 +286,18 @@ mod tests {
     }
 
     #[test]
-    fn they_go_by_command_or_by_name() {
-        let called = |line: &str| {
+    fn front_end_is_selected_by_command_or_program_name() {
+        let select = |line: &str| {
             let words: Vec<_> = line.split(' ').map(OsString::from).collect();
-            FrontEnd::called(&words).map(|(front_end, rest, _)| (front_end.name, rest.len()))
+            FrontEnd::select(&words).map(|(front_end, rest, _)| (front_end.name, rest.len()))
         };
-        assert_eq!(called("skye bonnie++ -d /mnt"), Some(("bonnie++", 2)));
-        assert_eq!(called("/usr/bin/bonnie++ -q"), Some(("bonnie++", 1)));
-        assert_eq!(called("./bon_csv2html"), Some(("bon_csv2html", 0)));
-        assert_eq!(called("skye -v bonnie -v 4 -d /mnt"), Some(("bonnie", 4)));
-        assert_eq!(called("skye bon_csv2txt file"), Some(("bon_csv2txt", 1)));
+        assert_eq!(select("skye bonnie++ -d /mnt"), Some(("bonnie++", 2)));
+        assert_eq!(select("/usr/bin/bonnie++ -q"), Some(("bonnie++", 1)));
+        assert_eq!(select("./bon_csv2html"), Some(("bon_csv2html", 0)));
+        assert_eq!(select("skye -v bonnie -v 4 -d /mnt"), Some(("bonnie", 4)));
+        assert_eq!(select("skye bon_csv2txt file"), Some(("bon_csv2txt", 1)));
         for line in ["skye", "skye run bonnie++", "skye ./bonnie++", "skye report"] {
-            assert_eq!(called(line), None, "{line}");
+            assert_eq!(select(line), None, "{line}");
         }
     }
 }

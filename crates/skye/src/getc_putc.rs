@@ -33,14 +33,14 @@ pub fn generate_randfile(words: &[OsString]) -> CommandResult {
 fn measure(options: &Options) -> CommandResult {
     let json = options.json.as_deref();
     let (user, group) = (options.user.as_deref(), options.group.as_deref());
-    let former = dialect::become_requested_user("getc_putc", user, group, json, options.quiet)?;
+    let original_user_store = dialect::become_requested_user("getc_putc", user, group, json, options.quiet)?;
     let bench = Bench::inspect(&options.directory, None)?;
     let plan = bench.plan(&translate(options))?;
-    let documents = Documents::check(json, 1, former)?;
+    let documents = Documents::check(json, 1, original_user_store)?;
     let interruption = Interruption::catch()?;
     let phrase = |test: &Test| Phrase::new(test.phrase(), "done");
-    let audience = (!options.quiet).then(|| Phrases::audience(Test::ALL.iter().map(phrase).collect()));
-    let ended = bench.measure(&plan, dialect::fresh_seed(), &interruption, audience)?;
+    let observer = (!options.quiet).then(|| Phrases::observer(Test::ALL.iter().map(phrase).collect()));
+    let ended = bench.measure(&plan, dialect::fresh_seed(), &interruption, observer)?;
     let is_well = ended.report() && !ended.interruption.is_raised();
     let mut printed = Ok(());
     let all = Test::ALL.into_iter().zip(&ended.run.phases);

@@ -112,7 +112,10 @@ impl Series<'_> {
         let mut finished = CompletedRuns::default();
         let mut code = exit::DONE;
         let mut number = 0;
-        while code == exit::DONE && !self.interruption.is_raised() && self.goes_on(number, &finished) {
+        while code == exit::DONE
+            && !self.interruption.is_raised()
+            && self.needs_another_run(number, &finished)
+        {
             number += 1;
             code = self.once(number, &mut finished).unwrap_or_else(|failure| {
                 // The results of earlier runs are kept.
@@ -142,7 +145,7 @@ impl Series<'_> {
     }
 
     /// Returns true until both the requested number of runs and the requested time are reached.
-    fn goes_on(&self, number: u64, finished: &CompletedRuns) -> bool {
+    fn needs_another_run(&self, number: u64, finished: &CompletedRuns) -> bool {
         let elapsed =
             if self.bench.is_simulated() { finished.virtual_time } else { self.start.clock.elapsed() };
         number < self.options.runs || elapsed < Duration::from_secs(self.options.seconds)
@@ -151,9 +154,9 @@ impl Series<'_> {
     /// Makes one run: prints its lines, and keeps its numbers. Returns the exit code.
     fn once(&self, number: u64, finished: &mut CompletedRuns) -> Result<u8, Failure> {
         let started_at = SystemTime::now();
-        let audience = Lines { is_json: self.options.json, is_verbose: self.options.verbose, running: None };
+        let observer = Lines { is_json: self.options.json, is_verbose: self.options.verbose, running: None };
         let seed = dialect::fresh_seed();
-        let ended = self.bench.measure(&self.plan, seed, &self.interruption, Some(Box::new(audience)))?;
+        let ended = self.bench.measure(&self.plan, seed, &self.interruption, Some(Box::new(observer)))?;
         let mut is_well = ended.report() & report_mismatches(&ended.run);
         let phases = &ended.run.phases;
         finished.virtual_time +=

@@ -15,16 +15,16 @@ pub const DOCUMENT_BYTES_MAX: u64 = 256 << 20;
 pub const DESCRIPTION_BYTES_MAX: u64 = 1 << 20;
 
 /// Device and inode of each file that was read.
-static READ: Mutex<Vec<(u64, u64)>> = Mutex::new(Vec::new());
+static READ_FILES: Mutex<Vec<(u64, u64)>> = Mutex::new(Vec::new());
 
 /// Returns true if a file was read. Nothing that is made from that file may replace it.
 pub fn was_read(metadata: &Metadata) -> bool {
-    READ.lock().unwrap_or_else(PoisonError::into_inner).contains(&(metadata.dev(), metadata.ino()))
+    READ_FILES.lock().unwrap_or_else(PoisonError::into_inner).contains(&(metadata.dev(), metadata.ino()))
 }
 
 /// Notes that a file is read. Nothing that is made from it may replace it.
 pub fn note(metadata: &Metadata) {
-    READ.lock().unwrap_or_else(PoisonError::into_inner).push((metadata.dev(), metadata.ino()));
+    READ_FILES.lock().unwrap_or_else(PoisonError::into_inner).push((metadata.dev(), metadata.ino()));
 }
 
 /// Opens a regular file. Refuses devices and pipes, as they may have no end.

@@ -17,7 +17,7 @@ pub enum Part {
     /// It is the coordinator of a job's ranks.
     Coordinator(Ranks),
     /// It was another rank, and has ended with this exit code.
-    Served(u8),
+    RankEnded(u8),
 }
 
 /// Returns the place of this process in a job.
@@ -52,17 +52,17 @@ pub fn take_part(arguments: &RunArguments) -> Result<Part, Failure> {
     let _interruption = Interruption::catch()?;
     let programs = || {
         let error = |failure: Failure| UserError::new("read the command line", failure);
-        let request = preset::under(arguments.request(), preset::DEFAULT).map_err(error)?;
+        let request = preset::apply_preset(arguments.request(), preset::DEFAULT).map_err(error)?;
         let (directory, launcher) =
             (fleet_run::directory(&arguments.target).map_err(error)?, fleet_run::own_launcher());
         let mut agent = launcher
-            .here(&fleet::agent::words_here(&directory, &fleet_run::limits(&request, rank_info.size)));
+            .here(&fleet::agent::local_agent_words(&directory, &fleet_run::limits(&request, rank_info.size)));
         // The launcher shows what it says.
         agent.stderr(Stdio::inherit());
         Ok(Programs { agent, clean: launcher.here(&["clean".to_owned(), directory]) })
     };
     let is_served = ranks::serve(&rank_info, programs).map_err(Failure::failed)?;
-    Ok(Part::Served(if is_served { exit::DONE } else { exit::REFUSED }))
+    Ok(Part::RankEnded(if is_served { exit::DONE } else { exit::REFUSED }))
 }
 
 /// Returns a note on CPUs that the launcher keeps from its processes.
@@ -74,7 +74,7 @@ pub fn bound<'a>(mut machines: impl Iterator<Item = &'a Machine>) -> Option<Stri
         _ => "--bind-to none",
     };
     Some(format!(
-        "a client on {} may use {} of {} CPUs; if {launcher} has bound it, use {option} for all",
+        "a client on {} may use {} of {} CPUs; if {launcher} has bound it, use {option} to get all CPUs",
         bound.host, bound.cpus, bound.cpus_online
     ))
 }

@@ -23,7 +23,7 @@ const END: u8 = 0;
 const SAVED: u8 = b'+';
 
 /// Place where a run is saved.
-pub enum Keeping {
+pub enum SaveTarget {
     /// The user does not want it, or there is no such place.
     Nowhere,
     /// A directory that the user named.
@@ -31,10 +31,10 @@ pub enum Keeping {
     /// The store.
     Store,
     /// The store of the user who started this program.
-    Former(RefCell<Former>),
+    OriginalUserStore(RefCell<OriginalUserStore>),
 }
 
-impl Keeping {
+impl SaveTarget {
     /// Returns the named directory, or else the store. Without a store, says so, with the ways to keep the results.
     pub fn find(named: Option<&Path>, ways: Option<&str>) -> Self {
         if let Some(directory) = named {
@@ -60,11 +60,11 @@ impl Keeping {
         let kept = match self {
             Self::Nowhere => return Ok(None),
             Self::Named(directory) => return save(run, directory, reserved).map(Some),
-            Self::Store | Self::Former(_) if !store::accepts(&run.plan) => return Ok(None),
+            Self::Store | Self::OriginalUserStore(_) if !store::accepts(&run.plan) => return Ok(None),
             Self::Store => store::directory()
                 .ok_or_else(|| NO_STORE.to_owned())
                 .and_then(|directory| save(run, &directory, reserved)),
-            Self::Former(former) => former.borrow_mut().keep(run),
+            Self::OriginalUserStore(original_user_store) => original_user_store.borrow_mut().keep(run),
         };
         Ok(kept.map_err(|why| terminal::message("warning", &why)).ok())
     }
@@ -92,21 +92,21 @@ fn save(run: &Run, directory: &Path, reserved: Option<&Path>) -> Result<PathBuf,
 }
 
 /// Process that saves runs for the user who started this program.
-pub struct Former {
+pub struct OriginalUserStore {
     to: ChildStdin,
     from: BufReader<ChildStdout>,
     /// Its end is not waited for: its last answer was read.
     _process: Child,
 }
 
-impl Former {
+impl OriginalUserStore {
     /// Starts the process, as the present user.
     ///
     /// # Errors
     /// It cannot be started.
     pub fn start() -> std::io::Result<Self> {
         let mut command = Command::new("/proc/self/exe");
-        command.args(cli::STORE_KEEPER).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.args(cli::STORE_SERVER).stdin(Stdio::piped()).stdout(Stdio::piped());
         // A signal from the terminal ends the run, which is saved after it.
         let mut process = command.process_group(0).spawn()?;
         let ends = process.stdin.take().zip(process.stdout.take());
@@ -115,7 +115,7 @@ impl Former {
     }
 
     fn keep(&mut self, run: &Run) -> Result<PathBuf, String> {
-        let failed = |error: Error| format!("cannot save the run as the first user: {error}");
+        let failed = |error: Error| format!("cannot save the run as the user who started skye: {error}");
         let document = report::json::write(run).into_bytes();
         let sent = self.to.write_all(&(document.len() as u64).to_be_bytes());
         sent.and_then(|()| self.to.write_all(&document)).map_err(failed)?;

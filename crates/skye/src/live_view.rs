@@ -59,7 +59,7 @@ impl LiveView {
     }
 
     fn show(&self, text: String) {
-        if self.is_taken() {
+        if self.accepts_output() {
             let is_plain = AutoStream::choice(&std::io::stderr()) == ColorChoice::Never;
             self.bar.set_message(if is_plain { strip_str(&text).to_string() } else { text });
             self.bar.tick();
@@ -68,7 +68,7 @@ impl LiveView {
 
     /// Returns true if the terminal takes output. A terminal whose output was stopped (Ctrl-S) would block us in the
     /// middle of a test.
-    fn is_taken(&self) -> bool {
+    fn accepts_output(&self) -> bool {
         terminal::is_ready(rustix::stdio::stderr())
     }
 
@@ -113,7 +113,7 @@ impl LiveView {
             bytes_per_second: workload.data().map(|_| tick.bytes as f64 / elapsed),
             ops_per_second: tick.ops as f64 / elapsed,
             p99_ns: tick.p99_ns,
-            still_ns: tick.still.as_nanos() as u64,
+            stalled_ns: tick.still.as_nanos() as u64,
             steady: tick.known.map(|known| (known.since_ns, known.half_width)),
             history: &self.history,
             device,
@@ -129,12 +129,12 @@ impl LiveView {
 
     /// Prints something above the view.
     pub fn above<T>(&self, print: impl FnOnce() -> T) -> T {
-        if self.is_taken() { self.bar.suspend(print) } else { print() }
+        if self.accepts_output() { self.bar.suspend(print) } else { print() }
     }
 
     /// Removes the view.
     pub fn end(&self) {
-        if !self.is_taken() {
+        if !self.accepts_output() {
             self.bar.set_draw_target(ProgressDrawTarget::hidden());
         }
         self.bar.finish_and_clear();

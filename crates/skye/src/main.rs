@@ -67,7 +67,7 @@ use crate::exit::Failure;
 use crate::front_ends::FrontEnd;
 
 #[global_allocator]
-static ALLOCATOR: memory::Reserving = memory::Reserving;
+static ALLOCATOR: memory::ReservingAllocator = memory::ReservingAllocator;
 
 fn main() -> ExitCode {
     if let Err(failure) = check_stack() {
@@ -82,7 +82,7 @@ fn main() -> ExitCode {
     if let Some(parent) = cli::parent_of_stdio_worker(&words) {
         return ExitCode::from(engine::stdio::serve(parent).map_or(exit::FAILED, |()| exit::DONE));
     }
-    if cli::is_store_keeper(&words) {
+    if cli::is_store_server(&words) {
         return ExitCode::from(keeping::serve().map_or(exit::FAILED, |()| exit::DONE));
     }
     if let Some(rig) = cli::words_of_rig(&words) {
@@ -90,7 +90,7 @@ fn main() -> ExitCode {
         return ExitCode::from(if worked { exit::DONE } else { exit::FAILED });
     }
     // Programs of the family have command lines of their own.
-    if let Some((front_end, words, verbose)) = FrontEnd::called(&words) {
+    if let Some((front_end, words, verbose)) = FrontEnd::select(&words) {
         logger::install(verbose);
         return exit_code_of(|| {
             job::check_alone()?;
@@ -98,7 +98,7 @@ fn main() -> ExitCode {
         });
     }
     // Before anything else: what follows may spawn threads, which inherit how signals are treated.
-    if cli::is_alone(&words) {
+    if cli::has_no_arguments(&words) {
         return exit_code_of(first_steps::introduction);
     }
     if cli::is_spec_help(&words) {
@@ -130,7 +130,7 @@ fn main() -> ExitCode {
 /// Runs a command, and returns the exit code.
 fn exit_code_of(command: impl FnOnce() -> CommandResult + UnwindSafe) -> ExitCode {
     raise_descriptor_limit();
-    leave_time_to_end();
+    lower_cpu_limit();
     let checked = move || {
         terminal::check_stdout()?;
         command()
@@ -180,7 +180,7 @@ fn raise_descriptor_limit() {
 }
 
 /// Lowers a limit on CPU time that kills at once (`ulimit -t`), so that XCPU comes before it: time to save and to remove.
-fn leave_time_to_end() {
+fn lower_cpu_limit() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Cpu);
     let warned = limit

@@ -12,9 +12,9 @@ use nix::libc;
 use crate::exit;
 
 /// Reserve for an end in order: enough to collect, judge, save and print a run of usual length.
-static FOR_THE_END: Reserve = Reserve::with_size(1 << 20);
+static END_RESERVE: Reserve = Reserve::with_size(1 << 20);
 /// Reserve for removing files at once.
-static FOR_THE_REMOVAL: Reserve = Reserve::with_size(256 << 10);
+static REMOVAL_RESERVE: Reserve = Reserve::with_size(256 << 10);
 static IS_SHORT: AtomicBool = AtomicBool::new(false);
 /// Flag that ends a run.
 static END: OnceLock<Arc<AtomicBool>> = OnceLock::new();
@@ -23,8 +23,8 @@ static REMOVER: AtomicI32 = AtomicI32::new(0);
 
 /// Allocates both reserves.
 pub fn keep() {
-    FOR_THE_END.keep();
-    FOR_THE_REMOVAL.keep();
+    END_RESERVE.keep();
+    REMOVAL_RESERVE.keep();
 }
 
 /// Sets the flag to raise when memory runs out. Without a flag, the process ends at once.
@@ -67,10 +67,10 @@ impl Reserve {
 }
 
 /// The system's allocator, with a reserve.
-pub struct Reserving;
+pub struct ReservingAllocator;
 
 // SAFETY: all memory comes from the system's allocator, by the layouts that it is asked for, and goes back to it.
-unsafe impl GlobalAlloc for Reserving {
+unsafe impl GlobalAlloc for ReservingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's layout, as it came.
         or_from_reserve(|| unsafe { System.alloc(layout) })
@@ -104,7 +104,7 @@ fn short(allocate: &dyn Fn() -> *mut u8) -> *mut u8 {
     if let Some(end) = END.get() {
         IS_SHORT.store(true, Ordering::Relaxed);
         end.store(true, Ordering::SeqCst);
-        FOR_THE_END.release();
+        END_RESERVE.release();
         // Another thread may have released it just before.
         let memory = allocate();
         if !memory.is_null() {
@@ -114,7 +114,7 @@ fn short(allocate: &dyn Fn() -> *mut u8) -> *mut u8 {
     let own = rustix::thread::gettid().as_raw_nonzero().get();
     match REMOVER.compare_exchange(0, own, Ordering::SeqCst, Ordering::SeqCst) {
         Ok(_) => {
-            FOR_THE_REMOVAL.release();
+            REMOVAL_RESERVE.release();
             run::directory::remove_all_at_once();
         }
         // Even the removal found too little memory.

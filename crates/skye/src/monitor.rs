@@ -187,7 +187,7 @@ impl Monitor {
         let is_new = running.floods() && !running.is_flooding;
         if is_new {
             running.is_flooding = true;
-            let action = format!("run `{}` during {} to its end", self.command, running.id);
+            let action = format!("run `{}` for all of {}", self.command, running.id);
             let cause = format!("it printed more than {}", model::size::binary(OUTPUT_BYTES_MAX));
             let help = "set it to write to files in $SKYE_OUTPUT, on another disk";
             self.warn(UserError::new(action, cause).help(help));
@@ -206,18 +206,18 @@ impl Monitor {
         let in_directory = self.directory.file_name().unwrap_or_default().to_string_lossy();
         let output_file = ending.saved.is_ok().then(|| format!("{in_directory}/{name}"));
         if let Some(how) = ending.failed_early.as_ref().filter(|_| !running.is_flooding) {
-            let action = format!("run `{}` during {id} to its end", self.command);
+            let action = format!("run `{}` for all of {id}", self.command);
             let help = format!("its output is in {}", running.path.display());
             self.warn(UserError::new(action, format!("it ended early with {how}")).help(help));
         }
         if !ending.left.is_empty() {
-            let action = format!("end `{}` during {id}", self.command);
+            let action = format!("stop `{}` at the end of {id}", self.command);
             let left = ending.left.iter().map(i32::to_string).collect::<Vec<_>>().join(", ");
             let cause = "some of its processes survived INT, TERM and KILL";
-            let help = format!("end {left} as their user");
+            let help = format!("kill processes {left} as their owner");
             self.warn(UserError::new(action, cause).help(help));
-        } else if ending.ended_with == Some("KILL") && !self.interruption.is_repeated() {
-            let action = format!("end `{}` during {id} with INT", self.command);
+        } else if ending.last_signal == Some("KILL") && !self.interruption.is_repeated() {
+            let action = format!("stop `{}` with SIGINT at the end of {id}", self.command);
             let cause = format!("it ran for {} s after INT, and was killed", CALLS[2].0.as_secs());
             self.warn(UserError::new(action, cause).help("use a command that ends on INT or TERM"));
         }
@@ -233,7 +233,7 @@ impl Monitor {
             output_file,
             exit_code: ending.status.and_then(|status| status.code()),
             signal: ending.status.and_then(|status| status.signal()),
-            ended_with: ending.ended_with.map(Into::into),
+            last_signal: ending.last_signal.map(Into::into),
         });
     }
 
@@ -289,7 +289,7 @@ struct MonitorEnd {
     /// `None` where the status is unknown, or the command has not ended.
     status: Option<std::process::ExitStatus>,
     /// Last signal that was needed.
-    ended_with: Option<&'static str>,
+    last_signal: Option<&'static str>,
     /// Exit code or signal, if the command had failed before it was to end.
     failed_early: Option<String>,
     /// Processes that could not be ended.
@@ -370,7 +370,7 @@ impl Running {
         };
         let since = Instant::now();
         let mut calls = CALLS.iter().peekable();
-        let mut ended_with = None;
+        let mut last_signal = None;
         let mut left = Vec::new();
         // Processes outside of the group that got the last signal. A process that loses its parent then is seen only
         // later.
@@ -381,7 +381,7 @@ impl Running {
             {
                 // Some may belong to another user; they show by going on.
                 let _ = kill_process_group(self.group, *signal);
-                ended_with = Some((*signal, *name));
+                last_signal = Some((*signal, *name));
                 signalled.clear();
             } else if calls.peek().is_none() && since.elapsed() >= CALLS[2].0 + GIVE_UP {
                 left = self.alive().iter().map(|member| member.pid).collect();
@@ -391,13 +391,13 @@ impl Running {
             for pid in outside.map(|member| member.pid).filter(|pid| signalled.insert(*pid)) {
                 // This is a child of ours, and not yet reaped: no other process has its number.
                 let _ =
-                    ended_with.zip(Pid::from_raw(pid)).map(|((signal, _), pid)| kill_process(pid, signal));
+                    last_signal.zip(Pid::from_raw(pid)).map(|((signal, _), pid)| kill_process(pid, signal));
             }
             std::thread::sleep(END_POLL_INTERVAL);
         }
-        let ended_with = ended_with.map(|(_, name)| name);
+        let last_signal = last_signal.map(|(_, name)| name);
         let status = self.leader.try_wait().ok().flatten();
-        MonitorEnd { status, ended_with, failed_early, left, saved: self.save() }
+        MonitorEnd { status, last_signal, failed_early, left, saved: self.save() }
     }
 
     fn save(&mut self) -> std::io::Result<()> {
@@ -494,7 +494,7 @@ struct Member {
 
 impl Member {
     fn lives(&self) -> bool {
-        observe::process_lives(&Root::system(), self.pid)
+        observe::is_process_alive(&Root::system(), self.pid)
     }
 }
 
@@ -567,7 +567,7 @@ mod tests {
             let mut running = Running::start(sh(script), "04-ended".into(), temp.path().join("x")).unwrap();
             running.leader_has_ended_within(Duration::from_secs(20));
             let ending = running.end(|| false);
-            assert_eq!((ending.failed_early.as_deref(), ending.ended_with), (early, None));
+            assert_eq!((ending.failed_early.as_deref(), ending.last_signal), (early, None));
             assert_eq!(ending.status.and_then(|status| status.code()), Some(code));
         }
     }
@@ -582,7 +582,7 @@ mod tests {
         running.leader_has_ended_within(Duration::from_secs(20));
         let ending = running.end(|| false);
         // A shell starts background processes with INT ignored.
-        assert_eq!((ending.left.as_slice(), ending.ended_with), (&[][..], Some("TERM")));
+        assert_eq!((ending.left.as_slice(), ending.last_signal), (&[][..], Some("TERM")));
         let printed = std::fs::read_to_string(&path).unwrap();
         let lines: Vec<_> = printed.lines().collect();
         assert!(
@@ -602,7 +602,7 @@ mod tests {
         let mut running = Running::start(command, "03-loses".into(), path.clone()).unwrap();
         running.wait_until_ready(&Interruption::default());
         let ending = running.end(|| true);
-        assert_eq!((ending.left.as_slice(), ending.ended_with), (&[][..], Some("KILL")));
+        assert_eq!((ending.left.as_slice(), ending.last_signal), (&[][..], Some("KILL")));
         let session = std::fs::read_to_string(&path).unwrap();
         // No process is left of the session that the command made for itself.
         let group = Pid::from_raw(session.trim().parse().unwrap()).unwrap();
@@ -610,7 +610,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_than_the_limit_is_held() {
+    fn monitor_output_is_capped_at_the_limit() {
         let temp = tempfile::tempdir().unwrap();
         let path = temp.path().join("01-read.txt");
         let mut running = Running::start(sh("exec yes"), "05-yes".into(), path.clone()).unwrap();
@@ -634,7 +634,7 @@ mod tests {
     }
 
     #[test]
-    fn members_of_a_group_are_told_by_their_stat() {
+    fn process_group_members_are_identified_by_their_stat() {
         let stat = "77 (a) (b c) S 1 70 70 0 -1 4194304 1 0 0 0 12 30 0 0 20 0 1 0 5 1 1";
         let known = |is_outside| Some(Member { pid: 77, is_outside, state: 'S', cpu_ticks: 42 });
         assert_eq!(member(stat, 70, 5), known(false));

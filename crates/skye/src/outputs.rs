@@ -50,7 +50,7 @@ pub fn check(path: &Path) -> Result<(), Failure> {
         Ok(metadata) if metadata.is_dir() => Err(std::io::Error::other("it is a directory")),
         Ok(metadata) if !metadata.is_file() => Ok(()),
         Ok(metadata) if inputs::was_read(&metadata) => Err(std::io::Error::other("this run reads it")),
-        _ => store::try_part(path),
+        _ => store::try_temporary(path),
     })
     .map_err(Failure::refused)
 }
@@ -70,7 +70,7 @@ fn with_hang_check<T: Send + 'static>(
 ///
 /// # Errors
 /// The output is one of the inputs.
-pub fn check_apart(output: &Path, inputs: &[PathBuf]) -> Result<(), Failure> {
+pub fn check_not_input(output: &Path, inputs: &[PathBuf]) -> Result<(), Failure> {
     let Some(own) = identity(output) else { return Ok(()) };
     match inputs.iter().any(|input| identity(input) == Some(own)) {
         false => Ok(()),
@@ -149,7 +149,7 @@ pub fn check_directory(directory: &Path) -> Result<(), Failure> {
 /// The directory or the file cannot be made.
 pub fn try_directory(directory: &Path) -> std::io::Result<()> {
     let directory = store::resolved(directory)?;
-    std::fs::create_dir_all(&directory).and_then(|()| store::try_part(&directory.join("run.json")))
+    std::fs::create_dir_all(&directory).and_then(|()| store::try_temporary(&directory.join("run.json")))
 }
 
 /// Writes a document to a file, or to stdout.

@@ -24,7 +24,7 @@ pub fn shipped() -> impl Iterator<Item = (&'static str, Request)> {
 ///
 /// # Errors
 /// As [`load`].
-pub fn under(mut flags: Request, default: &str) -> Result<Request, Failure> {
+pub fn apply_preset(mut flags: Request, default: &str) -> Result<Request, Failure> {
     // The preset's own name counts: it may come from a file.
     let mut request = match (flags.preset.take(), flags.tests.is_empty()) {
         (Some(name), _) => flags.over(load(&name)?),
@@ -52,15 +52,15 @@ fn read_mixes(request: &mut Request) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Lays the flags over their preset, as [`under`] does. Of a preset, a device or a file has the tests that can be made
+/// Lays the flags over their preset, as [`apply_preset`] does. Of a preset, a device or a file has the tests that can be made
 /// on it.
 ///
 /// # Errors
 /// As [`load`].
 pub fn with_preset(flags: Request, default: &str, target: &Target) -> Result<Request, Failure> {
     let is_chosen = flags.tests.is_empty() && target.kind.is_existing();
-    let request = under(flags, default)?;
-    Ok(if is_chosen { plan::for_existing(request, target) } else { request })
+    let request = apply_preset(flags, default)?;
+    Ok(if is_chosen { plan::adapt_to_existing_target(request, target) } else { request })
 }
 
 /// Reads a preset by its name, or from a file if the name ends in `.toml` or contains a slash.
@@ -194,7 +194,7 @@ mod tests {
                     let good = [
                         "stay within",
                         "too small",
-                        "no test can be repeated until steady",
+                        "no test can be repeated until its rate is steady",
                         "drop --cold",
                         "--cold drops all caches",
                     ];
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_are_none_get_a_hint() {
+    fn unknown_preset_name_gets_a_hint() {
         let refused = |name: &str| match load(name) {
             Err(Failure::Refused(message)) => message,
             other => panic!("{other:?}"),

@@ -77,7 +77,7 @@ fn give_up_capabilities() -> std::io::Result<()> {
 }
 
 /// `(uid_t)-1`: leaves an ID unchanged in setresuid(2). No user or group has it.
-const NOBODYS: u32 = u32::MAX;
+const UNCHANGED_ID: u32 = u32::MAX;
 
 /// Returns the numbers of the named user and group.
 fn requested_identity(
@@ -97,7 +97,9 @@ fn requested_identity(
         identity = match (found, number) {
             (Some(user), _) => Identity { uid: user.uid.as_raw(), gid: user.gid.as_raw() },
             // A user number without a name belongs to no group.
-            (None, Some(uid)) if uid != NOBODYS => Identity { uid, gid: group_of("nogroup")?.unwrap_or(uid) },
+            (None, Some(uid)) if uid != UNCHANGED_ID => {
+                Identity { uid, gid: group_of("nogroup")?.unwrap_or(uid) }
+            }
             (None, _) => {
                 return Err(UserError::new(action(), "there is no such user")
                     .help("use a user name or ID; getent passwd lists them"));
@@ -116,7 +118,7 @@ fn requested_identity(
 /// Returns the number of a group, by its name or number. A number need not have a name.
 fn group_of(word: &str) -> Result<Option<u32>, UserError> {
     if let Ok(number) = word.parse() {
-        return Ok(Some(number).filter(|number| *number != NOBODYS));
+        return Ok(Some(number).filter(|number| *number != UNCHANGED_ID));
     }
     let found = Group::from_name(word).map_err(|errno| {
         UserError::new(format!("switch to the group `{word}`"), std::io::Error::from(errno))

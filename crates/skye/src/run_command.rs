@@ -18,7 +18,7 @@ use crate::driver::{self, RunObserver, RunOutcome, Setup, Side, is_damaged};
 use crate::exit::{self, Failure};
 use crate::fleet_run::{self, FleetRun};
 use crate::job::{self, Part};
-use crate::keeping::Keeping;
+use crate::keeping::SaveTarget;
 use crate::live_view::LiveView;
 use crate::loads;
 use crate::monitor::Monitor;
@@ -32,7 +32,7 @@ pub fn run(arguments: &RunArguments, detail: Detail) -> CommandResult {
     let clients = match job::take_part(arguments)? {
         Part::Alone => fleet_run::clients(&arguments.clients)?.map(Clients::Hosts),
         Part::Coordinator(ranks) => Some(Clients::Ranks(ranks)),
-        Part::Served(code) => return Ok(code),
+        Part::RankEnded(code) => return Ok(code),
     };
     let detail = detail.unless(arguments.forms.summary, arguments.quiet);
     let started = Instant::now();
@@ -92,7 +92,7 @@ pub fn run(arguments: &RunArguments, detail: Detail) -> CommandResult {
     // Output that cannot be written over is written once, at the end.
     let rows = Rc::new(Cell::new(Lines { written: 0, printed: terminal::message_count() }));
     let shows_rows = !arguments.quiet && terminal::is_visible();
-    let audience = shows_text.then(|| -> Box<dyn RunObserver> {
+    let observer = shows_text.then(|| -> Box<dyn RunObserver> {
         match shows_rows {
             true => Box::new(Rows { style, last_kind: None, lines: Rc::clone(&rows) }),
             false => Box::new(Reader),
@@ -104,7 +104,7 @@ pub fn run(arguments: &RunArguments, detail: Detail) -> CommandResult {
         seed,
         interruption,
         view: LiveView::new(arguments.quiet, style),
-        audience,
+        observer,
         gate: None,
         is_quiet: arguments.quiet,
         monitor,
@@ -117,14 +117,14 @@ pub fn run(arguments: &RunArguments, detail: Detail) -> CommandResult {
 }
 
 /// Returns the place for the run. Where there is none, a warning says so, unless the user gets the document as a file.
-fn keeping(arguments: &RunArguments, plan: &Plan) -> Keeping {
+fn keeping(arguments: &RunArguments, plan: &Plan) -> SaveTarget {
     let forms = &arguments.forms;
     let has_document = forms.json.is_some() || forms.html.is_some();
     let named = arguments.output.as_deref();
     if arguments.no_save || (named.is_none() && !store::accepts(plan)) {
-        return Keeping::Nowhere;
+        return SaveTarget::Nowhere;
     }
-    Keeping::find(
+    SaveTarget::find(
         named,
         (!has_document).then_some("choose a directory with -o DIR, add --json -, or add --no-save"),
     )
@@ -260,7 +260,7 @@ fn is_invalid(phase: &PhaseRecord) -> bool {
 fn finish(
     arguments: &RunArguments,
     ended: RunOutcome,
-    keeping: &Keeping,
+    keeping: &SaveTarget,
     printed: Option<&RunOutput>,
 ) -> CommandResult {
     let mut code = if ended.report() { exit::DONE } else { exit::FAILED };
@@ -327,9 +327,9 @@ fn print_part(part: &str, code: &mut u8) {
 }
 
 /// Saves a run. Saves it as CSV, too, if the user named the directory.
-fn save(keeping: &Keeping, run: &Run, reserved: Option<&Path>) -> Result<Option<PathBuf>, String> {
+fn save(keeping: &SaveTarget, run: &Run, reserved: Option<&Path>) -> Result<Option<PathBuf>, String> {
     let saved = keeping.keep(run, reserved)?;
-    if let Some(path) = saved.as_ref().filter(|_| matches!(keeping, Keeping::Named(_))) {
+    if let Some(path) = saved.as_ref().filter(|_| matches!(keeping, SaveTarget::Named(_))) {
         outputs::write_file(&path.with_extension("csv"), report::csv::write(run).into_bytes())
             .map_err(|error| error.to_string())?;
     }

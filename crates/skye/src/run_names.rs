@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_short_and_taken_once() {
+    fn run_names_are_short_and_unique() {
         let directory = tempfile::tempdir().unwrap();
         let at = "2026-11-22T14:03:07.123Z";
         let first = free(directory.path(), at).next().unwrap();

@@ -69,7 +69,7 @@ pub fn selftest(arguments: &SelfTestArguments) -> CommandResult {
     let view = LiveView::new(false, style);
     let mut reader = Ok(());
     for (index, case) in order.iter().enumerate() {
-        view.preparing(&format!("{} of {}  {}: {}", index + 1, order.len(), case.name, case.built_in));
+        view.preparing(&format!("{} of {}  {}: {}", index + 1, order.len(), case.name, case.injected_limit));
         let ended = bench.measure(case);
         selftest.left.extend(ended.left);
         match ended.measured {
@@ -87,7 +87,7 @@ pub fn selftest(arguments: &SelfTestArguments) -> CommandResult {
                 let reason = format!("it was ended by {}", interruption.name());
                 selftest.missing.extend(order[index..].iter().map(|case| Missing {
                     case: case.name.into(),
-                    built_in: case.built_in.into(),
+                    injected_limit: case.injected_limit.into(),
                     reason: reason.clone(),
                     is_failure: false,
                 }));
@@ -156,7 +156,7 @@ fn case_line(case: &Case, style: &text::Style) -> String {
     text::selftest::case_listing(
         &text::selftest::CaseListing {
             name: case.name,
-            built_in: case.built_in,
+            injected_limit: case.injected_limit,
             needs: &case.needs(),
             changes: &case.changes(),
             tests: &tests,

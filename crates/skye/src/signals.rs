@@ -27,7 +27,7 @@ const ENDING: [i32; 9] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU, SIGUSR1, SI
 
 /// Signals that stay ignored if they were ignored before us. nohup ignores HUP. A script's shell ignores INT and QUIT
 /// for commands in the background.
-const YIELDING: [i32; 3] = [SIGHUP, SIGINT, SIGQUIT];
+const KEPT_IF_IGNORED: [i32; 3] = [SIGHUP, SIGINT, SIGQUIT];
 
 /// Returns the ignored signals as bits, the lowest for signal 1; 0 where the kernel does not tell.
 fn ignored() -> u64 {
@@ -40,8 +40,8 @@ fn ignored() -> u64 {
 static FIRST: OnceLock<(i32, Instant)> = OnceLock::new();
 
 /// Returns true if a signal requested an end at least `age` ago, or if the user has insisted since.
-pub fn first_was_before(age: Duration) -> bool {
-    FIRST.get().is_some_and(|(_, since)| since.elapsed() >= age) || run::hang_detection::is_insistent()
+pub fn was_ended_before(age: Duration) -> bool {
+    FIRST.get().is_some_and(|(_, since)| since.elapsed() >= age) || run::hang_detection::is_timeout_short()
 }
 
 /// Returns the exit code of a program whose stdout has no reader any more: that of the first signal, if any arrived.
@@ -93,7 +93,8 @@ impl Interruption {
         let interruption = Self::default();
         memory::raise_when_short(&interruption.raised);
         let ignored = ignored();
-        let is_ours = |signal: &&i32| !(YIELDING.contains(signal) && ignored & 1 << (**signal - 1) != 0);
+        let is_ours =
+            |signal: &&i32| !(KEPT_IF_IGNORED.contains(signal) && ignored & 1 << (**signal - 1) != 0);
         // With their infos, so that two of the same number are two, however late this thread is.
         let mut signals = SignalsInfo::<WithRawSiginfo>::new(signals.iter().filter(is_ours))?;
         let seen = interruption.clone();
@@ -111,7 +112,7 @@ impl Interruption {
         // A reader that is gone is no user who insists. Neither is a limit of CPU time: the kernel repeats XCPU every
         // second.
         if !matches!(signal, SIGPIPE | SIGXCPU) && self.count.fetch_add(1, Ordering::SeqCst) > 0 {
-            run::hang_detection::insist();
+            run::hang_detection::shorten_timeout();
         }
         self.raised.store(true, Ordering::SeqCst);
     }

@@ -20,7 +20,7 @@ const PROTECTIVE_MBR: &str = "PMBR";
 /// Kinds of signatures that blkid can be restricted to (blkid(8), `--usages`).
 const USAGES: [&str; 4] = ["filesystem", "raid", "crypto", "other"];
 /// Exit code if there is no signature, or if the device cannot be opened (blkid(8)).
-const NOTHING: i32 = 2;
+const NO_SIGNATURE_CODE: i32 = 2;
 /// Exit code if several signatures contradict each other.
 const AMBIVALENT: i32 = 8;
 
@@ -145,9 +145,9 @@ fn contents(code: Option<i32>, stdout: &str, stderr: &str) -> Contents {
             // A partition without a signature has an entry in a table all the same.
             (None, None) => Contents::Nothing,
         },
-        Some(NOTHING) if complaint.is_empty() => Contents::Nothing,
+        Some(NO_SIGNATURE_CODE) if complaint.is_empty() => Contents::Nothing,
         Some(AMBIVALENT) => Contents::Signature("several signatures that contradict each other".into()),
-        _ if complaint.is_empty() => Contents::Unreadable("blkid failed without a reason".into()),
+        _ if complaint.is_empty() => Contents::Unreadable("blkid failed without an error message".into()),
         _ => Contents::Unreadable(complaint.lines().next().unwrap_or_default().to_owned()),
     }
 }
@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_are_understood() {
+    fn blkid_output_is_parsed() {
         let known = |text: &str| Contents::Signature(text.into());
         let ext4 =
             "DEVNAME=/dev/sda1\nLABEL=data\nUUID=0-1\nTYPE=ext4\nUSAGE=filesystem\nPART_ENTRY_NUMBER=1\n";
@@ -183,8 +183,8 @@ mod tests {
         assert_eq!(of(rest, AMBIVALENT, ""), words(&["LVM2_member", "ext4"]));
         // A signature without a magic number has no line there.
         assert_eq!(of("", 0, "TYPE=vfat\nPTTYPE=dos\n"), words(&["dos", "vfat"]));
-        assert_eq!(of("", NOTHING, ""), words(&[]));
+        assert_eq!(of("", NO_SIGNATURE_CODE, ""), words(&[]));
         assert_eq!(of("", AMBIVALENT, ""), words(&["ambivalent"]));
-        assert!(names("", Some(NOTHING), "", "blkid: error: cannot read").is_err());
+        assert!(names("", Some(NO_SIGNATURE_CODE), "", "blkid: error: cannot read").is_err());
     }
 }

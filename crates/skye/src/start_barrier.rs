@@ -3,7 +3,7 @@
 //! `-p N` makes N seats. A program takes a seat by a lock on its file, and the kernel releases the lock however the
 //! program ends. The file contains the position of the test that its program has reached. A program that skips a test
 //! reaches a later one, so no other program waits for it. A killed program is reported, and one that never arrives is
-//! waited for [`COMING`]. Once all programs have ended, the seats serve the next ones.
+//! waited for [`SEAT_TIMEOUT`]. Once all programs have ended, the seats serve the next ones.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -13,18 +13,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use family::bonniepp::arguments::SEATS_MAX;
+use family::bonniepp::arguments::SEMAPHORE_MAX;
 use model::UserError;
 use rustix::fs::{FlockOperation, OFlags, flock};
 
 /// Longest wait for a program that has not taken its seat.
-const COMING: Duration = Duration::from_secs(60);
+const SEAT_TIMEOUT: Duration = Duration::from_secs(60);
 /// Polling interval of the other seats.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// File with the number of seats.
 const COUNT: &str = "seats";
 /// Name of a seat until it is locked.
-const JOINING: &str = "joining";
+const UNLOCKED_SEAT_NAME: &str = "joining";
 /// Position of a program that has ended all tests.
 const END: u64 = u64::MAX;
 
@@ -68,14 +68,15 @@ pub fn remove() -> Result<(), UserError> {
         return Err(UserError::new("remove the barrier", not_ours(&directory)));
     }
     let is_taken = |number| matches!(read_seat(&directory, number), Other::At(place) if place != END);
-    if (0..SEATS_MAX).any(is_taken) {
+    if (0..SEMAPHORE_MAX).any(is_taken) {
         return Err(UserError::new(&action, "programs use it").help("wait until they have exited"));
     }
     // Other files are not ours: they stay, and removing the directory fails.
     for entry in fs::read_dir(&directory).map_err(fail)?.flatten() {
         let name = entry.file_name();
-        let is_seat =
-            name.to_str().is_some_and(|name| name == COUNT || name == JOINING || name.parse::<u32>().is_ok());
+        let is_seat = name
+            .to_str()
+            .is_some_and(|name| name == COUNT || name == UNLOCKED_SEAT_NAME || name.parse::<u32>().is_ok());
         if is_seat {
             fs::remove_file(entry.path()).map_err(fail)?;
         }
@@ -142,7 +143,7 @@ impl Seat {
         // Held until this program has its seat, so that two never begin at the same time.
         flock(&count, FlockOperation::LockExclusive).map_err(|errno| fail(&io::Error::from(errno)))?;
         let text = io::read_to_string(&count).map_err(|error| fail(&error))?;
-        let seats = text.trim().parse().ok().filter(|seats| (1..=SEATS_MAX).contains(seats));
+        let seats = text.trim().parse().ok().filter(|seats| (1..=SEMAPHORE_MAX).contains(seats));
         let seats = seats.ok_or_else(|| fail(&"its file does not contain the number of programs"))?;
         if (0..seats).all(|number| matches!(read_seat(&directory, number), Other::Ended | Other::At(END))) {
             (0..seats)
@@ -155,7 +156,7 @@ impl Seat {
             return Err(taken.help("wait until these programs have exited"));
         };
         // It gets its name once it is locked: a seat without a lock is that of a program that has ended.
-        let joining = directory.join(JOINING);
+        let joining = directory.join(UNLOCKED_SEAT_NAME);
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(true).mode(0o600);
         let file = options.custom_flags(OFlags::NOFOLLOW.bits() as i32).open(&joining);
@@ -176,7 +177,7 @@ impl Seat {
             while !self.named.contains(&number) && !self.interrupt.load(Ordering::Relaxed) {
                 match read_seat(&self.directory, number) {
                     Other::At(other) if other >= place => break,
-                    Other::Free if since.elapsed() < COMING => {}
+                    Other::Free if since.elapsed() < SEAT_TIMEOUT => {}
                     Other::At(_) => {}
                     Other::Free | Other::Ended => {
                         self.named.push(number);
@@ -261,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn seats_serve_again_once_all_have_ended() {
+    fn barrier_positions_are_reusable_after_all_exit() {
         let temp = private_directory();
         let mut all = seats(temp.path(), 2);
         let refused = Seat::take_in(temp.path().to_owned(), Arc::default()).err().unwrap();

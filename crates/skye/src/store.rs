@@ -6,7 +6,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use model::run::{Environment, NextRun, PhaseRecord, Status};
+use model::run::{Environment, PhaseRecord, PredictionInterval, Status};
 use model::target::Target;
 use model::{Plan, Run, UserError};
 use run::hang_detection;
@@ -104,7 +104,7 @@ pub fn write_whole(path: &Path, write: impl FnOnce(&mut File) -> std::io::Result
         _ => {}
     }
     let path = &resolved(path)?;
-    in_part(path, |part, file| {
+    write_temporary(path, |part, file| {
         if let Ok(before) = path.metadata() {
             // Copies mode and owner as far as we may: the new file is no more open than the one that it replaces.
             file.set_permissions(before.permissions())?;
@@ -120,7 +120,7 @@ pub fn write_whole(path: &Path, write: impl FnOnce(&mut File) -> std::io::Result
 fn write_new(path: &Path, bytes: &[u8], written: &AtomicU64) -> std::io::Result<()> {
     use rustix::fs::{CWD, RenameFlags, renameat_with};
     use rustix::io::Errno;
-    in_part(path, |part, file| {
+    write_temporary(path, |part, file| {
         write_counted(file, bytes, written)?;
         file.sync_all()?;
         match renameat_with(CWD, part, CWD, path, RenameFlags::NOREPLACE) {
@@ -144,8 +144,11 @@ pub fn write_counted(file: &mut File, bytes: &[u8], written: &AtomicU64) -> std:
 }
 
 /// Makes the unfinished form of a file, and removes it if it does not become one.
-fn in_part(path: &Path, fill: impl FnOnce(&Path, &mut File) -> std::io::Result<()>) -> std::io::Result<()> {
-    let part = part_of(path);
+fn write_temporary(
+    path: &Path,
+    fill: impl FnOnce(&Path, &mut File) -> std::io::Result<()>,
+) -> std::io::Result<()> {
+    let part = temporary_path(path);
     let mut file = File::create_new(&part)?;
     let filled = fill(&part, &mut file);
     filled.map_err(|error| match std::fs::remove_file(&part) {
@@ -199,7 +202,9 @@ pub fn resolved(path: &Path) -> std::io::Result<PathBuf> {
     }
     let identity = |path: &Path| path.metadata().ok().map(|found| (found.dev(), found.ino()));
     match (identity(path), identity(&at)) {
-        (Some(meant), found) if found != Some(meant) => Err(Error::other("it has no path")),
+        (Some(meant), found) if found != Some(meant) => {
+            Err(Error::other("no path without symbolic links reaches it"))
+        }
         _ => Ok(at),
     }
 }
@@ -210,7 +215,7 @@ fn leftovers(part: &Path, error: &Error) -> Error {
 }
 
 /// Returns the name of a file until it is whole.
-fn part_of(path: &Path) -> PathBuf {
+fn temporary_path(path: &Path) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     // Letters are random: processes in different containers may have the same number.
     let letters: String = std::iter::repeat_with(fastrand::alphanumeric).take(6).collect();
@@ -222,8 +227,8 @@ fn part_of(path: &Path) -> PathBuf {
 ///
 /// # Errors
 /// The file could not be written.
-pub fn try_part(path: &Path) -> std::io::Result<()> {
-    let part = part_of(&resolved(path)?);
+pub fn try_temporary(path: &Path) -> std::io::Result<()> {
+    let part = temporary_path(&resolved(path)?);
     File::create_new(&part)?;
     std::fs::remove_file(&part).map_err(|error| leftovers(&part, &error))
 }
@@ -283,7 +288,7 @@ impl EarlierRuns {
     }
 
     /// Returns the range in which another run's rate of that test is expected; `None` where too few runs are kept.
-    pub fn next_after(&self, record: &PhaseRecord) -> Option<NextRun> {
+    pub fn next_after(&self, record: &PhaseRecord) -> Option<PredictionInterval> {
         let is_same = |phase: &&PhaseRecord| {
             phase.spec == record.spec
                 && phase.workload == record.workload
@@ -293,8 +298,8 @@ impl EarlierRuns {
             .chain(self.0.iter().filter(is_same))
             .filter_map(|phase| phase.figures.rate.ops_per_second)
             .collect();
-        let next = stats::interval_of_next(&rates).filter(|_| rates.len() >= RUNS_MIN)?;
-        Some(NextRun {
+        let next = stats::prediction_interval(&rates).filter(|_| rates.len() >= RUNS_MIN)?;
+        Some(PredictionInterval {
             runs: rates.len() as u64,
             low_ops_per_second: next.low,
             high_ops_per_second: next.high,
@@ -373,7 +378,7 @@ pub fn text(path: &Path) -> Result<String, String> {
             .to_string()
     })?;
     let refused = |problem: String| format!("cannot read the run {}: {problem}", path.display());
-    if let Some(text) = report::json::unzipped(&bytes) {
+    if let Some(text) = report::json::gunzip(&bytes) {
         return text.map_err(refused);
     }
     let text = String::from_utf8(bytes).map_err(|_| refused("it is not text".into()))?;
@@ -397,7 +402,7 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt, lchown, symlink};
 
     #[test]
-    fn earlier_runs_tell_where_another_is_expected() {
+    fn earlier_runs_predict_the_range_of_the_next() {
         let row = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus/rows/operations.json.gz");
         let record = read(&row).unwrap().phases.remove(0);
         let of_rate = |ops_per_second: f64| {
@@ -449,7 +454,7 @@ mod tests {
         symlink("loop", at("loop")).unwrap();
         assert_eq!(leads("loop"), None);
         assert!(write_whole(&at("theirs"), |file| file.write_all(b"new")).is_err());
-        assert!(try_part(&at("their-directory/file")).is_err());
+        assert!(try_temporary(&at("their-directory/file")).is_err());
         assert_eq!(std::fs::read_to_string(at("own")).unwrap(), "precious");
     }
 }

@@ -33,14 +33,14 @@ pub fn report(arguments: &ReportArguments, detail: Detail) -> CommandResult {
                 "cannot convert {}: it contains results of {}, not a run of skye; drop the options to print them{}",
                 path.display(),
                 found.program,
-                found.besides
+                found.other_uses
             ))),
         };
     }
     outputs::check_stdout(forms.iter().filter_map(|(file, _)| *file))?;
     // The JSON form may replace its source, as both are the same.
     for file in forms.iter().skip(1).filter_map(|(file, _)| *file) {
-        outputs::check_apart(file, std::slice::from_ref(&path))?;
+        outputs::check_not_input(file, std::slice::from_ref(&path))?;
     }
     let mut run = store::parse(&path, &text).map_err(Failure::Refused)?;
     if arguments.rejudge {
@@ -104,7 +104,9 @@ pub fn list(arguments: &ListArguments) -> CommandResult {
     let paths = store::runs();
     if paths.is_empty() {
         let place = store::directory()
-            .map_or("no store, as HOME is not set".into(), |place| place.display().to_string());
+            .map_or("no store, as neither XDG_STATE_HOME nor HOME is set".into(), |place| {
+                place.display().to_string()
+            });
         terminal::print_line(&format!("no saved runs ({place}); use skye run DIR to measure"))?;
         return Ok(exit::DONE);
     }
@@ -136,15 +138,15 @@ pub fn clean(directory: &Path) -> CommandResult {
         found.extend(in_memory.into_iter().filter(|(_, cleaned)| removed(cleaned)));
     }
     // So may a program that was killed while it was sent to this host.
-    found.extend(places_of_sent_programs().into_iter().flat_map(|place| {
+    found.extend(upload_directories().into_iter().flat_map(|place| {
         let removed =
-            hang_detection::sample("find leftovers", move || run::clean_sent(&place)).unwrap_or_default();
+            hang_detection::sample("find leftovers", move || run::clean_uploads(&place)).unwrap_or_default();
         removed.into_iter().map(|path| (path, CleanOutcome::Removed(0)))
     }));
     let mut code = exit::DONE;
     if found.is_empty() {
         terminal::print_line(&format!(
-            "nothing of skye in {}",
+            "no leftovers of skye in {}",
             report::printable(&directory.display().to_string())
         ))?;
     }
@@ -156,7 +158,7 @@ pub fn clean(directory: &Path) -> CommandResult {
             CleanOutcome::Removed(files) => format!("removed  {path} with {files} files"),
             CleanOutcome::Live(0) => format!("in use   {path}"),
             CleanOutcome::Live(pid) => format!("in use   {path} by process {pid}"),
-            CleanOutcome::Left(why) => {
+            CleanOutcome::Leftover(why) => {
                 code = exit::FAILED;
                 format!("left     {path}: {}", report::printable(&why))
             }
@@ -167,7 +169,7 @@ pub fn clean(directory: &Path) -> CommandResult {
 }
 
 /// Returns the directories in which a host keeps a program that is sent to it.
-fn places_of_sent_programs() -> Vec<PathBuf> {
+fn upload_directories() -> Vec<PathBuf> {
     let own = ["XDG_RUNTIME_DIR", "HOME"].into_iter().filter_map(std::env::var_os).map(PathBuf::from);
     let places = own.chain([MEMORY, "/tmp", "/var/tmp"].map(PathBuf::from));
     let mut places: Vec<_> = places.filter(|place| place.is_absolute()).collect();
@@ -176,10 +178,10 @@ fn places_of_sent_programs() -> Vec<PathBuf> {
     places
 }
 
-type Found = Vec<(PathBuf, CleanOutcome)>;
+type CleanedDirectories = Vec<(PathBuf, CleanOutcome)>;
 
 /// Cleans as long as something is removed. The target may be on a server that does not answer.
-fn clean_in(directory: &Path) -> Result<Result<Found, UserError>, UserError> {
+fn clean_in(directory: &Path) -> Result<Result<CleanedDirectories, UserError>, UserError> {
     let progress = Arc::new(AtomicU64::new(0));
     let (seen, theirs) = (Arc::clone(&progress), directory.to_owned());
     let action = format!("clean {}", directory.display());

@@ -99,7 +99,7 @@ fn write_while_read(out: BorrowedFd<'_>, mut bytes: &[u8]) -> std::io::Result<()
     while !bytes.is_empty() {
         let mut polled = [PollFd::from_borrowed_fd(out, PollFlags::OUT)];
         match rustix::event::poll(&mut polled, Some(&POLL_INTERVAL)) {
-            Ok(0) if signals::first_was_before(READER_MAX) => return Err(ErrorKind::BrokenPipe.into()),
+            Ok(0) if signals::was_ended_before(READER_MAX) => return Err(ErrorKind::BrokenPipe.into()),
             Ok(0) | Err(Errno::INTR) => continue,
             // A descriptor that cannot be polled is written to directly.
             Ok(_) | Err(_) => {}
@@ -191,10 +191,10 @@ pub fn is_visible() -> bool {
 
 /// Returns the style that stdout can show.
 pub fn style() -> Style {
-    Style { has_unicode: speaks_utf8(), width: width() }
+    Style { has_unicode: is_utf8_locale(), width: width() }
 }
 
-fn speaks_utf8() -> bool {
+fn is_utf8_locale() -> bool {
     let value = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
     let locale = value("LC_ALL").or_else(|| value("LC_CTYPE")).or_else(|| value("LANG"));
     // Without any locale, as in cron or containers, nearly everything that reads us today reads UTF-8.
@@ -207,9 +207,12 @@ fn speaks_utf8() -> bool {
 fn width() -> usize {
     let stdout = std::io::stdout();
     // Width where nothing breaks lines. Tables have all of their columns; paragraphs stay narrow enough to read.
-    const UNBROKEN: usize = 140;
+    const WIDTH_WITHOUT_TERMINAL: usize = 140;
     let window = if is_visible() { rustix::termios::tcgetwinsize(&stdout).ok() } else { None };
-    window.map(|window| usize::from(window.ws_col)).filter(|columns| *columns > 0).unwrap_or(UNBROKEN)
+    window
+        .map(|window| usize::from(window.ws_col))
+        .filter(|columns| *columns > 0)
+        .unwrap_or(WIDTH_WITHOUT_TERMINAL)
 }
 
 #[cfg(test)]

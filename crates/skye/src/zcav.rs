@@ -21,7 +21,7 @@ use observe::Root;
 use crate::dialect::{self, Documents, print_note};
 use crate::driver::RunOutcome;
 use crate::exit::{self, Failure};
-use crate::keeping::Former;
+use crate::keeping::OriginalUserStore;
 use crate::live_view::LiveView;
 use crate::signals::Interruption;
 use crate::{CommandResult, outputs, terminal};
@@ -52,7 +52,7 @@ pub struct Outcome {
 fn measure(options: &Options) -> CommandResult {
     let (user, group, json) = (options.user.as_deref(), options.group.as_deref(), options.json.as_deref());
     let becomes = user.is_some() || group.is_some();
-    let former = becomes
+    let original_user_store = becomes
         .then(|| dialect::become_requested_user("zcav", user, group, json, false))
         .transpose()?
         .flatten();
@@ -73,7 +73,7 @@ fn measure(options: &Options) -> CommandResult {
         true => (zeros::open(&all).map_err(Failure::failed)?, Vec::new()),
         false => (Vec::new(), reading::plan(&all)?),
     };
-    let documents = check_outputs(options, &all, former)?;
+    let documents = check_outputs(options, &all, original_user_store)?;
     let notes = all.iter().flat_map(|found| found.notes.iter().cloned());
     notes.chain(writings.iter().map(zeros::Writing::note)).for_each(|note| terminal::message("note", &note));
     let is_live = all.len() == 1 && options.passes == 1 && all[0].log.is_none();
@@ -89,7 +89,7 @@ fn measure(options: &Options) -> CommandResult {
 fn check_outputs(
     options: &Options,
     all: &[ResolvedTarget],
-    former: Option<Former>,
+    original_user_store: Option<OriginalUserStore>,
 ) -> Result<Documents, Failure> {
     let runs = all.len() as u32;
     let documents: Vec<_> =
@@ -103,7 +103,7 @@ fn check_outputs(
     paths().try_for_each(|path| refuse_measured(path, all))?;
     outputs.iter().try_for_each(|(path, is_ours)| check_output(path, *is_ours))?;
     refuse_same(paths())?;
-    Documents::check(options.json.as_deref(), runs, former)
+    Documents::check(options.json.as_deref(), runs, original_user_store)
 }
 
 /// Returns true if a text is a log and nothing else.
@@ -126,7 +126,7 @@ fn refuse_same<'a>(paths: impl Iterator<Item = &'a Path>) -> Result<(), Failure>
         let full = path.canonicalize().ok().or_else(by_parent).unwrap_or_else(|| path.to_owned());
         if seen.contains(&full) {
             return Err(Failure::failed(
-                UserError::new(format!("write {}", path.display()), "it is also the file of other results")
+                UserError::new(format!("write {}", path.display()), "other results go to the same file")
                     .help("use a separate file for each"),
             ));
         }
@@ -159,7 +159,7 @@ fn check_output(path: &Path, is_ours: fn(&str) -> bool) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::failed(
-        UserError::new(action(), "it contains other data than results of zcav")
+        UserError::new(action(), "it contains data that is not from zcav")
             .help("choose another file, or remove it"),
     ))
 }
@@ -180,16 +180,17 @@ impl ProgressReporter {
     }
 
     /// Prints the lines that cannot change any more: all but the last.
-    fn settled(&self, view: &LiveView, log: impl FnOnce() -> Log) -> Result<(), Failure> {
+    fn print_settled(&self, view: &LiveView, log: impl FnOnce() -> Log) -> Result<(), Failure> {
         if !self.is_live {
             return if terminal::reader_is_gone() { Err(Failure::ReaderGone) } else { Ok(()) };
         }
         let log = log();
-        let (printed, settled) = (self.printed.load(Ordering::Relaxed), log.lines.len().saturating_sub(1));
-        if settled > printed {
-            let text = part(&log, printed, settled);
+        let (printed, print_settled) =
+            (self.printed.load(Ordering::Relaxed), log.lines.len().saturating_sub(1));
+        if print_settled > printed {
+            let text = part(&log, printed, print_settled);
             view.above(|| terminal::print_bytes(text.as_bytes()))?;
-            self.printed.store(settled, Ordering::Relaxed);
+            self.printed.store(print_settled, Ordering::Relaxed);
         }
         Ok(())
     }

@@ -106,7 +106,7 @@ fn merge_same_levels(values: &[f64], mut changes: Vec<usize>) -> Vec<usize> {
 struct Level {
     mean: f64,
     /// The mean without the value that is farthest from it.
-    mean_of_most: f64,
+    mean_without_farthest: f64,
 }
 
 impl Level {
@@ -115,14 +115,14 @@ impl Level {
         let odd = values.iter().map(|value| value - mean).max_by(|a, b| a.abs().total_cmp(&b.abs()));
         // All deviations sum to zero: the other values are low by the excess of the odd value.
         let taken = odd.unwrap_or(0.0) / values.len().saturating_sub(1).max(1) as f64;
-        Self { mean, mean_of_most: mean - taken }
+        Self { mean, mean_without_farthest: mean - taken }
     }
 
     /// Difference of two levels, as a share of the higher one. The difference without odd values counts if it is
     /// smaller. Otherwise one odd value among eight, say a stall, would be a separate level in a regular series.
     fn difference(&self, other: &Self) -> f64 {
         let share = |a: f64, b: f64| (a - b).abs() / a.abs().max(b.abs()).max(f64::MIN_POSITIVE);
-        share(self.mean, other.mean).min(share(self.mean_of_most, other.mean_of_most))
+        share(self.mean, other.mean).min(share(self.mean_without_farthest, other.mean_without_farthest))
     }
 }
 

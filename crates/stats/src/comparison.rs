@@ -72,7 +72,7 @@ pub fn compare_groups(before: &[f64], after: &[f64], resolution: f64) -> Option<
     });
     Some(Change {
         ratio: finite(difference.exp())?,
-        interval: spread.and_then(|(half, _)| around(difference, half.max(resolution))),
+        interval: spread.and_then(|(half, _)| interval_around(difference, half.max(resolution))),
         p: if has_spread { p_of_groups(&before, &after, SEED) } else { None },
         runs: before.len().min(after.len()),
         are_pairs: false,
@@ -97,7 +97,7 @@ pub fn compare_pairs(pairs: &[(f64, f64)], resolution: f64) -> Option<Change> {
     let half = spread.map(|variance| student(count - 1.0) * (variance / count).sqrt());
     Some(Change {
         ratio: finite(difference.exp())?,
-        interval: half.and_then(|half| around(difference, half.max(resolution))),
+        interval: half.and_then(|half| interval_around(difference, half.max(resolution))),
         p: if differences.len() > 1 { p_of_pairs(&differences, SEED) } else { None },
         runs: differences.len(),
         are_pairs: true,
@@ -143,7 +143,7 @@ pub struct AdjustedDecision {
     /// few runs.
     pub detectable: Option<f64>,
     /// True if this number of runs can settle this number of rows at all.
-    pub can_be_settled: bool,
+    pub can_be_decided: bool,
 }
 
 /// Judges a family of rows. The chance of any false claim of change among them is 5 % at most (Holm, "A simple
@@ -171,16 +171,16 @@ pub fn judge(changes: &[Change], margins: Margins) -> Vec<AdjustedDecision> {
             }
             _ => Decision::CannotTell { runs: runs_needed(change, rows, margins) },
         };
-        let can_be_settled = change.p.is_some() && change.p_min * rows as f64 <= SIGNIFICANCE;
-        let detectable = detectable(change, rows, margins).filter(|_| can_be_settled);
-        AdjustedDecision { answer, p, detectable, can_be_settled }
+        let can_be_decided = change.p.is_some() && change.p_min * rows as f64 <= SIGNIFICANCE;
+        let detectable = detectable(change, rows, margins).filter(|_| can_be_decided);
+        AdjustedDecision { answer, p, detectable, can_be_decided }
     };
     changes.iter().zip(corrected).map(judged).collect()
 }
 
 /// Runs of each side, or pairs, from which a change can be claimed at all among `rows` rows. That is 6 and 6 for up to
 /// 23 rows, and 9 pairs for up to 12.
-pub fn runs_to_settle(rows: usize, are_pairs: bool) -> usize {
+pub fn runs_to_decide(rows: usize, are_pairs: bool) -> usize {
     let p_max = SIGNIFICANCE / rows.max(1) as f64;
     (2..RUNS_MAX).find(|runs| p_min(*runs, are_pairs) <= p_max).unwrap_or(RUNS_MAX)
 }
@@ -231,7 +231,7 @@ fn detectable(change: &Change, rows: usize, margins: Margins) -> Option<f64> {
 }
 
 fn runs_needed(change: &Change, rows: usize, margins: Margins) -> Option<usize> {
-    let settling = runs_to_settle(rows, change.are_pairs);
+    let settling = runs_to_decide(rows, change.are_pairs);
     let Some(variance) = change.variance_of_one else { return Some(settling) };
     let margin = (1.0 + margins.equivalent).ln();
     let runs_min = settling.max((change.runs as f64 * MORE_RUNS_FACTOR).ceil() as usize);
@@ -246,7 +246,7 @@ fn is_within(interval: &Interval, margin: f64) -> bool {
     interval.low.ln() >= -(1.0 + margin).ln() && interval.high.ln() <= (1.0 + margin).ln()
 }
 
-fn around(difference: f64, half: f64) -> Option<Interval> {
+fn interval_around(difference: f64, half: f64) -> Option<Interval> {
     let (low, high) = ((difference - half).exp(), (difference + half).exp());
     (low.is_finite() && high.is_finite()).then_some(Interval { low, high })
 }
@@ -268,7 +268,7 @@ pub fn centre(values: &[f64]) -> Option<(f64, Option<Interval>)> {
     let centre = mean(&logs);
     let half = (logs.len() > 1)
         .then(|| student(logs.len() as f64 - 1.0) * (variance(&logs) / logs.len() as f64).sqrt());
-    Some((finite(centre.exp())?, half.and_then(|half| around(centre, half))))
+    Some((finite(centre.exp())?, half.and_then(|half| interval_around(centre, half))))
 }
 
 #[cfg(test)]
@@ -288,14 +288,14 @@ mod tests {
 
     #[test]
     fn runs_needed_grow_with_number_of_rows() {
-        let groups = [1, 6, 7, 23, 24].map(|rows| runs_to_settle(rows, false));
+        let groups = [1, 6, 7, 23, 24].map(|rows| runs_to_decide(rows, false));
         assert_eq!(groups, [4, 5, 6, 6, 7]);
-        let pairs = [1, 12, 13].map(|rows| runs_to_settle(rows, true));
+        let pairs = [1, 12, 13].map(|rows| runs_to_decide(rows, true));
         assert_eq!(pairs, [6, 9, 10]);
     }
 
     #[test]
-    fn holm_is_that_of_the_textbook() {
+    fn holm_correction_matches_textbook_example() {
         let corrected = holm(&[Some(0.01), Some(0.04), None, Some(0.03), Some(0.005)]);
         let expected = [Some(0.03), Some(0.06), None, Some(0.06), Some(0.02)];
         for (corrected, expected) in corrected.iter().zip(expected) {
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn three_answers() {
+    fn comparison_is_changed_equivalent_or_undecided() {
         let before = around_100(0.004, 6);
         let compared = |factor, rows| {
             let row = compare_groups(&before, &times(&before, factor), 0.0).unwrap();
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn pairs_take_out_what_drifts() {
+    fn paired_comparison_cancels_drift() {
         let drifting: Vec<_> = (0..9).map(|index| 100.0 * 1.1f64.powi(index)).collect();
         let noise = [1.001, 0.999, 1.002, 1.0, 0.998, 1.001, 0.999, 1.0, 1.0];
         let pairs: Vec<_> =
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_do_not_differ_at_all() {
+    fn constant_values_are_equivalent_or_changed() {
         let change = compare_groups(&[5.0; 6], &[5.0; 6], 0.0).unwrap();
         assert_eq!((change.ratio, change.p), (1.0, Some(1.0)));
         assert_eq!(judge(&[change], MARGINS)[0].answer, Decision::Equivalent);

@@ -58,7 +58,7 @@ pub fn interval_of_mean(values: &[f64]) -> Option<Interval> {
 /// Student's t on their logarithms (Whitmore, "Prediction limits for a univariate normal observation", The American
 /// Statistician 40, 1986). Returns `None` with fewer than [`VALUES_MIN`] values, or if a value is not above 0 and
 /// finite.
-pub fn interval_of_next(values: &[f64]) -> Option<Interval> {
+pub fn prediction_interval(values: &[f64]) -> Option<Interval> {
     let count = values.len() as f64;
     if values.len() < VALUES_MIN || values.iter().any(|value| !(*value > 0.0 && value.is_finite())) {
         return None;
@@ -193,13 +193,13 @@ mod tests {
         let trials = 4000;
         let inside = (0..trials).filter(|_| {
             let values: [f64; 6] = std::array::from_fn(|_| draw());
-            let (interval, next) = (interval_of_next(&values).unwrap(), draw());
+            let (interval, next) = (prediction_interval(&values).unwrap(), draw());
             (interval.low..=interval.high).contains(&next)
         });
         let share = inside.count() as f64 / f64::from(trials);
         // Four standard deviations of a share of 0.95 in 4,000.
         assert!((share - 0.95).abs() < 0.014, "{share}");
-        assert_eq!((interval_of_next(&[1.0, 2.0]), interval_of_next(&[1.0, 0.0, 2.0])), (None, None));
+        assert_eq!((prediction_interval(&[1.0, 2.0]), prediction_interval(&[1.0, 0.0, 2.0])), (None, None));
     }
 
     #[test]
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_resemble_their_neighbours_count_for_fewer() {
+    fn autocorrelation_reduces_effective_sample_size() {
         let trend: Vec<f64> = (0..100).map(f64::from).collect();
         let shuffled: Vec<f64> = (0..100).map(|i| f64::from(i * 37 % 100)).collect();
         assert!(independent(&trend) < 3.0 && independent(&shuffled) > 60.0);

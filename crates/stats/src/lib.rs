@@ -24,9 +24,9 @@ mod share;
 mod short_series;
 
 pub use comparison::{
-    AdjustedDecision, Change, Decision, Margins, centre, compare_groups, compare_pairs, judge, runs_to_settle,
+    AdjustedDecision, Change, Decision, Margins, centre, compare_groups, compare_pairs, judge, runs_to_decide,
 };
-pub use interval::{Interval, VALUES_MIN, independent, interval_of_mean, interval_of_next};
+pub use interval::{Interval, VALUES_MIN, independent, interval_of_mean, prediction_interval};
 pub use modes::{Mode, modes};
 pub use quantiles::{Quantile, quantiles};
 pub use rate::{Analysis, STEADY_TICKS, Segment, Tick, analyse};

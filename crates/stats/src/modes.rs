@@ -22,7 +22,7 @@ const VALLEY: f64 = 0.5;
 const SHARE_MIN: f64 = 0.005;
 /// Standard deviations by which a valley must be too low for chance. Four, because the lowest valley next to the
 /// highest peak is sought among a hundred positions.
-const CHANCE: f64 = 4.0;
+const SIGNIFICANCE_SIGMAS: f64 = 4.0;
 /// Most clock steps in a latency at which the steps are visible. Beyond that, they are closer than the width of the
 /// kernel.
 const CLOCK_STEPS_MAX: u32 = 32;
@@ -198,7 +198,7 @@ impl Density {
     /// True if the valley is significantly below half a peak. Counts have a standard deviation of their square root.
     fn is_beyond_chance(&self, peak: f64, valley: f64) -> bool {
         let (peak, valley) = (peak * self.kernel_steps, valley * self.kernel_steps);
-        peak - valley / VALLEY >= CHANCE * (peak + valley / VALLEY.powi(2)).sqrt()
+        peak - valley / VALLEY >= SIGNIFICANCE_SIGMAS * (peak + valley / VALLEY.powi(2)).sqrt()
     }
 
     /// All peaks, each with the steps around it up to the valleys.
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_of_a_clock_are_seen() {
+    fn clock_granularity_is_detected() {
         let step = |values: &[u64]| {
             let buckets: Vec<_> = values.iter().map(|value| Bucket::new(*value, 1)).collect();
             clock_step_ns(&buckets)

@@ -134,7 +134,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn all_ways_are_looked_at_once() {
+    fn every_combination_is_enumerated_once() {
         for (all, chosen, count) in [(4, 2, 6), (12, 6, 924), (20, 10, 184_756), (5, 5, 1)] {
             assert_eq!(choices(all, chosen).count(), count);
             assert_eq!(ways(all, chosen), count as f64);
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn pairs_that_agree_are_as_rare_as_can_be() {
+    fn pairs_of_equal_sign_have_smallest_possible_p() {
         assert_eq!(p_of_pairs(&[1.0, 2.0, 3.0], 1), Some(2.0 / 8.0));
         assert_eq!(p_of_pairs(&[1.0; 9], 1), Some(p_min_of_pairs(9)));
         // 3 - 1 = 2: all four ways give 4 or 2.

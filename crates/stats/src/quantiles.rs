@@ -22,7 +22,7 @@ const BLOCK: usize = 6;
 /// Fewest blocks of a short series, whose blocks are made shorter for that.
 const BLOCKS_MIN: usize = 6;
 /// Fewest intervals to draw from.
-const DRAWN_MIN: usize = 12;
+const RESAMPLED_MIN: usize = 12;
 /// Number of draws. Their 2.5 % quantile then has a standard deviation of 0.9 % of the draws.
 const DRAWS: usize = 300;
 /// Most intervals that are used. If there are more, neighbours are merged first. That makes nothing less true: what
@@ -179,7 +179,7 @@ impl Blocks {
     fn new(bucket_counts: &BucketCounts) -> Option<Self> {
         let width = bucket_counts.upper_ns.len();
         let intervals = bucket_counts.counts.len().checked_div(width)?;
-        if intervals < DRAWN_MIN {
+        if intervals < RESAMPLED_MIN {
             return None;
         }
         let length = BLOCK.min(intervals / BLOCKS_MIN);
@@ -257,10 +257,10 @@ mod tests {
 
     #[test]
     fn few_intervals_have_percentiles_without_an_interval() {
-        let found = quantiles(&vec![vec![(100, 50), (200, 50)]; DRAWN_MIN - 1], &[0.5], 1);
+        let found = quantiles(&vec![vec![(100, 50), (200, 50)]; RESAMPLED_MIN - 1], &[0.5], 1);
         assert_eq!(found, [Some(Quantile { value_ns: 100, interval_ns: None })]);
         assert!(
-            quantiles(&vec![vec![(100, 50), (200, 50)]; DRAWN_MIN], &[0.5], 1)[0]
+            quantiles(&vec![vec![(100, 50), (200, 50)]; RESAMPLED_MIN], &[0.5], 1)[0]
                 .unwrap()
                 .interval_ns
                 .is_some()

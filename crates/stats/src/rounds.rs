@@ -93,7 +93,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_comes_the_answer_is_finite_or_none(values in prop::collection::vec(any::<f64>(), 0..12)) {
+        fn steady_window_of_any_values_is_finite_or_none(values in prop::collection::vec(any::<f64>(), 0..12)) {
             if let Some(found) = window(&values) {
                 prop_assert!(found.mean > 0.0 && found.excursion.is_finite() && found.slope.is_finite());
             }

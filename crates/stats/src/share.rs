@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn ends_are_those_of_tables() {
+    fn share_interval_ends_match_tables() {
         let near = |found, samples, low: f64, high: f64| {
             let interval = interval_of_share(found, samples).unwrap();
             assert!((interval.low - low).abs() < 5e-4 && (interval.high - high).abs() < 5e-4, "{interval:?}");
@@ -82,7 +82,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_numbers_make_it_panic(found in any::<f64>(), samples in any::<f64>()) {
+        fn share_interval_of_any_numbers_does_not_panic(found in any::<f64>(), samples in any::<f64>()) {
             let _ = interval_of_share(found, samples);
         }
 

@@ -19,15 +19,15 @@ const LEVEL_MIN: usize = 2;
 const PASSING_MIN: usize = 3;
 /// False alarms: a change is found in one of this many series without a change. A list shows dozens of series, so the
 /// usual one of twenty would put a false change into each list.
-const FALSE_ONCE_IN: f64 = 100.0;
+const FALSE_ALARM_DIVISOR: f64 = 100.0;
 /// Simulated series without a change. The share of them that look as changed is then known to a third of itself.
-const NOISES: usize = 1999;
+const NOISE_SERIES: usize = 1999;
 /// Number of values from which the series itself serves as its noise model, odd values included. It is then compared
 /// with its own values in random order. With fewer there are too few orders: the last two of ten differ from the others
 /// in one of 23.
 const SHUFFLED_MIN: usize = 16;
 /// Number of tests on a series: one change, and a temporary level.
-const QUESTIONS: f64 = 2.0;
+const TESTS_PER_SERIES: f64 = 2.0;
 /// Longer series skip the second test: its work grows with the square of the length.
 const TWICE_MAX: usize = 100;
 
@@ -94,7 +94,7 @@ fn changes_within(values: &[f64]) -> Vec<usize> {
     if values.len() < SHORT_SERIES_MIN {
         return Vec::new();
     }
-    for best in [best_once, best_twice] {
+    for best in [best_single_change, best_two_changes] {
         let counts = |cut: &Cut| cut.difference(values) >= SAME_LEVEL && is_rare(values, cut, best);
         if let Some(cut) = best(values).filter(counts) {
             return [Some(cut.at), cut.until].into_iter().flatten().collect();
@@ -166,12 +166,12 @@ impl Sums {
     }
 }
 
-fn best_once(values: &[f64]) -> Option<Cut> {
+fn best_single_change(values: &[f64]) -> Option<Cut> {
     let sums = Sums::new(values);
     best((LEVEL_MIN..=values.len() - LEVEL_MIN).map(|at| Cut::new(&sums, at, None)))
 }
 
-fn best_twice(values: &[f64]) -> Option<Cut> {
+fn best_two_changes(values: &[f64]) -> Option<Cut> {
     if values.len() > TWICE_MAX {
         return None;
     }
@@ -190,10 +190,10 @@ fn best(cuts: impl Iterator<Item = Cut>) -> Option<Cut> {
 /// the series itself, is a p-value that holds for any number of them. See Phipson and Smyth, "Permutation p-values
 /// should never be zero", 2010.
 fn is_rare(values: &[f64], cut: &Cut, best: fn(&[f64]) -> Option<Cut>) -> bool {
-    let may_pass = ((NOISES + 1) as f64 / FALSE_ONCE_IN / QUESTIONS) as usize - 1;
+    let may_pass = ((NOISE_SERIES + 1) as f64 / FALSE_ALARM_DIVISOR / TESTS_PER_SERIES) as usize - 1;
     let mut rng = Rng::with_seed(values.len() as u64);
     let mut noise = values.to_vec();
-    let as_good = (0..NOISES).filter(|_| {
+    let as_good = (0..NOISE_SERIES).filter(|_| {
         if values.len() < SHUFFLED_MIN {
             noise.fill_with(|| normal(&mut rng));
         } else {

@@ -39,7 +39,7 @@ pub(crate) fn words(advice: &Advice) -> &'static str {
         MountWithout { .. } => "Mount it without {option}.",
         FindReduction { .. } => "Look for compression, deduplication or a cache in this {file_system}.",
         FindKeeper { .. } => "Find out why this {file_system} does not write the rest.",
-        FindFlush {} => "Find out which before you rely on it.",
+        FindFlush {} => "Find out which of the two before you trust its syncs.",
         CompareWithCare {} => "Compare the row with care.",
         FindOthers { .. } => {
             "Find the other program on {device} (iotop, pidstat -d), and run the test again when it is quiet."
@@ -51,7 +51,7 @@ pub(crate) fn words(advice: &Advice) -> &'static str {
         CheckDevices { .. } => "Check that skye lists all devices under {mount_point}.",
         SyncEnd {} => "Use sync=end.",
         ColdCache {} => "Use --cache cold.",
-        ColdNames {} => "Add --cold (as root) for cold names.",
+        ColdNames {} => "Add --cold (as root) to drop cached metadata first.",
         OrDirect {} => "Use :direct to avoid the page cache.",
         FindReader {} => "Look for a program that reads these files or keeps them in memory.",
         FindMapper {} => "Look for a program that maps these files.",
@@ -60,7 +60,7 @@ pub(crate) fn words(advice: &Advice) -> &'static str {
         CoolDown {} => "Let the machine cool down, and check the airflow.",
         WaitForMaintenance {} => "Wait until it is done, and run the test again.",
         WholeStripes {} => "Use blocks of a whole stripe.",
-        CheckLayout { .. } => "Check the layout of the array around {member}.",
+        CheckLayout { .. } => "Check why the array sends more I/O to {member}.",
         SweepFurther {} => "Extend the sweep.",
         LeaveRateAway {} => "Drop rate= to measure the highest rate.",
         SeeDevice {} => "Use :direct to measure the device; vm.dirty_bytes limits dirty memory.",
@@ -83,10 +83,10 @@ pub(crate) fn words(advice: &Advice) -> &'static str {
         }
         OrDirectAndDeep {} => "Or use :direct with more depth.",
         NoCpuLeft {} => "Each CPU already has a thread.",
-        EitherHelps {} => "Less CPU per operation helps, and so does a shorter wait.",
+        EitherHelps {} => "Reduce the CPU time per operation, or the wait.",
         MoreThreads {} => "Try more threads.",
-        MoreLoops {} => "Use more threads: each has a separate loop.",
-        ParallelHelpers {} => "Choose a faster cipher, or mount several times.",
+        MoreLoops {} => "Use more threads: each runs its own I/O loop.",
+        ParallelHelpers {} => "Choose a faster cipher, or use several mounts.",
         OneForEach {} => "Drop :shared, or use one file or directory per thread.",
         MoreMemory {} => "Add memory to the machine or the cgroup, or use :direct.",
         RaiseQueue {} => {

@@ -170,7 +170,7 @@ pub fn unsettled(comparison: &Comparison) -> Vec<(Vec<String>, String)> {
         open_changes.iter().map(|(subject, change)| format!("{subject} ({})", needed(change))).collect();
     match listed.is_empty() {
         true => Vec::new(),
-        false => vec![(listed, format!("undecided; needed {} in brackets", each(comparison)))],
+        false => vec![(listed, format!("undecided; brackets show the {} needed", each(comparison)))],
     }
 }
 
@@ -192,26 +192,26 @@ pub fn warnings(comparison: &Comparison) -> Vec<(Vec<String>, String)> {
 /// questions it cannot answer.
 pub fn conclusions(comparison: &Comparison) -> Vec<String> {
     let mut sentences = Vec::new();
-    if comparison.has_claims() {
-        sentences.extend(unsettled_for_lack_of_runs(comparison));
+    if comparison.has_p_values() {
+        sentences.extend(too_few_runs(comparison));
         sentences.extend(detectable(comparison));
         if changes(comparison).any(|(_, change)| change.answer == Decision::Changed) {
             sentences.extend(causes(comparison));
         }
-        sentences.push(match comparison.claims {
-            1 => "p is that of an exact permutation test.".into(),
-            rows => format!("p is that of an exact permutation test, corrected for {rows} rows (Holm)."),
+        sentences.push(match comparison.comparisons {
+            1 => "p comes from an exact permutation test.".into(),
+            rows => format!("p comes from an exact permutation test, corrected for {rows} rows (Holm)."),
         });
         if !comparison.is_interleaved {
             sentences.push(
-                "The sides were measured one after the other, so drift counts as a change: use skye ab to measure in turns."
+                "The sides were measured one after the other, so drift counts as a change: use skye ab to alternate between them."
                     .into(),
             );
         }
     } else if comparison.is_interleaved {
         sentences.push("One pair cannot show a change: use a longer --total.".into());
     } else {
-        let repetitions = comparison.runs_to_settle.max(6);
+        let repetitions = comparison.runs_to_decide.max(6);
         let single: Vec<_> =
             comparison.sides.iter().filter(|side| side.runs < 2).map(|side| side.name.as_str()).collect();
         let which = if single.len() == comparison.sides.len() {
@@ -229,10 +229,10 @@ fn changes(comparison: &Comparison) -> impl Iterator<Item = (&Row, &Change)> {
 }
 
 /// Returns a sentence on the rates that so few runs cannot settle, however far apart they lie.
-fn unsettled_for_lack_of_runs(comparison: &Comparison) -> Option<String> {
+fn too_few_runs(comparison: &Comparison) -> Option<String> {
     let rates = changes(comparison).filter(|(row, _)| row.measure.is_rate());
-    let runs_min = rates.filter(|(_, change)| !change.can_be_settled).map(|(_, change)| change.runs).min()?;
-    let (rows, needed) = (comparison.claims, comparison.runs_to_settle);
+    let runs_min = rates.filter(|(_, change)| !change.can_be_decided).map(|(_, change)| change.runs).min()?;
+    let (rows, needed) = (comparison.comparisons, comparison.runs_to_decide);
     let each = each(comparison);
     Some(match rows {
         1 => format!("{runs_min} {each} are too few: a change needs at least {needed}."),
@@ -263,7 +263,8 @@ fn detectable(comparison: &Comparison) -> Option<String> {
 
 fn causes(comparison: &Comparison) -> Option<String> {
     // A different directory is only a different name; other facts cover the layers under it.
-    let causes = comparison.differs.iter().filter(|one| one.is_cause && one.name != "target").count();
+    let causes =
+        comparison.differs.iter().filter(|one| one.may_affect_results && one.name != "target").count();
     (causes > 1).then(|| {
         format!(
             "{} settings differ: this comparison does not separate their effects.",
@@ -304,7 +305,7 @@ pub fn headline(comparison: &Comparison) -> String {
     ];
     let parts: Vec<_> = parts.into_iter().filter(|(number, _)| *number > 0).map(|(_, text)| text).collect();
     let mut sentence = match (parts.is_empty(), unknown) {
-        (true, _) if !comparison.has_claims() => {
+        (true, _) if !comparison.has_p_values() => {
             let of = if comparison.is_interleaved { "pair" } else { "run per side" };
             format!("Too few runs to tell whether \"{}\" is faster: one {of}.", after.name)
         }

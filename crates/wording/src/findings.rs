@@ -69,8 +69,8 @@ findings! {
     "waited_to_start" "`·`"
         when "tests with `rate`; the wait to start is more than a tenth of p99, or of p50"
         means "Earlier operations took too long. The latency includes this wait, as users experience it.":
-        P99Waited "operations started late", "operations started late: p99 of the wait {wait_ns}, of the latency {whole_ns}";
-        P50Waited "operations started late", "operations started late: p50 of the wait {wait_ns}, of the latency {whole_ns}";
+        P99Waited "operations started late", "operations started late: p99 wait {wait_ns}, p99 latency {whole_ns}";
+        P50Waited "operations started late", "operations started late: p50 wait {wait_ns}, p50 latency {whole_ns}";
 
     "verification_failed" "`!`"
         when "a block that skye verified differs from what was written"
@@ -83,20 +83,20 @@ findings! {
         NotCompared "reads were not verified", "its reads were not verified: an earlier test failed while it wrote";
 
     "depth_by_threads" "`·`"
-        when "depth with plain system calls"
+        when "a queue depth above 1 with synchronous system calls"
         means "Each operation in flight has a thread. The remark gives the requested depth and the reason.":
         ThreadsForRing "threads instead of depth", "requested as Q{depth}T{threads}; io_uring is unavailable, so each operation in flight has a thread";
-        ThreadsForDepth "threads instead of depth", "requested as Q{depth}T{threads}; only a ring has depth, so each operation in flight has a thread";
+        ThreadsForDepth "threads instead of depth", "requested as Q{depth}T{threads}; plain system calls have no queue depth, so each operation in flight has a thread";
 
     "engine_features_lost" "`·`"
-        when "tests by io_uring"
+        when "tests with io_uring"
         means "The remark lists the missing features of io_uring, with the reason.":
         RingWithout "io_uring lacks a feature", "io_uring runs without {features}";
 
     "unlike_load" "`?` if 10 % or more, else `·`"
-        when "replays of a load file; an operation returned another result than in the file"
+        when "replays of a load file; an operation returned a result that differs from the file"
         means "The replay continued. A few may be differences between file systems. If they are many, the replay is not the recorded load.":
-        UnlikeLoad "results differ from the load", "{unlike} of {operations} operations returned another result than in the load file, for example {first}";
+        UnlikeLoad "results differ from the load", "{unlike} of {operations} operations returned results that differ from the load file, for example {first}";
 
     "fell_behind" "`?`"
         when "tests with `rate`; more than 1 % of the due operations never started"
@@ -113,7 +113,7 @@ findings! {
         means "There is no device: the number is the speed of memory.":
         TargetIsMemory "memory, not storage", "{file_system} is in memory: this is not the speed of storage";
 
-    "nothing_to_compare" "`·`"
+    "devices_unknown" "`·`"
         when "reads where skye found no devices under the file system, as on ZFS"
         means "The cache of the file system may have served the reads.":
         DevicesUnknown "no device to compare with", "skye found no device under this {file_system}: its cache may have served some of the {read_bytes} read";
@@ -134,19 +134,19 @@ findings! {
     "device_disagrees" "`!` if the device moved less, `?` if foreign I/O is 10 % of its bytes or more, else `·`"
         when "direct `read` `write` `rw` `rewrite` without `sync=each`; the device's bytes differ from the test's by more than 2 %"
         means "More bytes than requested: another program uses the device, or the file system writes more, for example by copy-on-write. Fewer: compression, deduplication or a cache kept the rest from the device.":
-        DeviceMovedLess "the device moved too little", "the device moved only {ratio} bytes per requested byte";
-        CopyOnWriteOverhead "file system may write more", "the device moved {ratio} bytes per requested byte: {file_system} writes trees or a journal, which skye cannot separate from foreign I/O";
-        DeviceMovedMore "the file system moves more", "the device moved {ratio} bytes per requested byte, all of them for this test: {file_system} adds the rest";
+        DeviceMovedLess "the device transferred too few bytes", "the device moved only {ratio} bytes per requested byte";
+        CopyOnWriteOverhead "file system may write more", "the device moved {ratio} bytes per requested byte: {file_system} also writes metadata trees or a journal, which skye cannot separate from foreign I/O";
+        DeviceMovedMore "file-system overhead", "the device moved {ratio} bytes per requested byte, all of them for this test: {file_system} adds the rest";
         DeviceMovedForOthers "foreign I/O on the device", "the device moved {ratio} bytes per requested byte: another program also used it";
 
     "counters_disagree" "`?`"
         when "`read`: the kernel charged skye with more bytes than the device read, by over 5 % of the requested bytes. All tests on data: the device counted no request"
-        means "skye missed a device, or the device's counters are off. The number is unchecked.":
-        DeviceCountedNothing "the device's counters are off", "{device} reported 0 requests for {moved_bytes} of I/O: its counters are off, and the rate is unchecked";
+        means "skye missed a device, or the device's counters are disabled. No counter confirms the number.":
+        DeviceCountedNothing "the device's counters are disabled", "{device} reported 0 requests for {moved_bytes} of I/O: its counters are disabled, and no counter confirms the rate";
         ChargedMore "counters disagree", "the kernel charged this test with more bytes than the device counted, by {excess} of the requested bytes. A device under {mount_point} may be missing";
 
     "depth_not_reached" "`·`"
-        when "direct tests by io_uring, 4 or more in flight"
+        when "direct tests with io_uring, 4 or more in flight"
         means "Less than half of the operations in flight were at the device. The others waited above it.":
         DepthNotReached "shallow queue at the device", "{in_flight} operations in flight on average, only {at_device} of them at the device";
 
@@ -162,7 +162,7 @@ findings! {
 
     "sync_not_sent" "`?`"
         when "tests that sync on a FUSE mount; a sync of a file without new data took less than 2 µs"
-        means "The FUSE server has no sync, and the kernel returns success without it.":
+        means "The FUSE server does not implement fsync, and the kernel returns success without it.":
         SyncNotSent "syncs never reach the server", "a sync took {sync_ns}, too short for a reply of the {file_system} server: the data may not be durable";
 
     "flush_too_fast" "`?`"
@@ -173,7 +173,7 @@ findings! {
     "absorbed_by_page_cache" "`!`; `?` after several passes; `·` with `zipf` or `hot`"
         when "writes through the page cache with a sync at the end; less than 90 % of the bytes reached the device"
         means "`!`: the rest did not reach the device. `?`: later passes overwrote blocks in memory before writeback. `·`: hot blocks were overwritten in memory, as requested.":
-        ReplacedInMemory "blocks overwritten in memory", "only {reached_share} of the bytes written reached the device: the test wrote each block {passes} times, and memory kept the last";
+        ReplacedInMemory "blocks overwritten in memory", "only {reached_share} of the bytes written reached the device: the test wrote each block {passes} times, and later writes replaced earlier ones in memory";
         HotReplacedInMemory "hot blocks overwritten in memory", "only {reached_share} of the bytes written reached the device: hot blocks were overwritten in memory";
         DidNotReachDevice "device received too few bytes", "only {reached_share} of the bytes written and synced reached the device";
 
@@ -190,7 +190,7 @@ findings! {
         CacheHalfWarm "only partly from memory", "only {cached_share} of the bytes came from memory, despite --cache warm: this is a mixture of two speeds";
         CacheAnswered "partly from memory", "{cached_share} of the bytes came from memory: this is not the device's speed";
         CacheAnsweredAgain "partly from memory", "{cached_share} of the bytes came from memory, as the test read each block {passes} times: this is not the device's speed";
-        CacheNotCold "partly from memory", "{cached_share} of the bytes came from memory, despite the cold cache: this is not the device's speed";
+        CacheNotCold "partly from memory", "{cached_share} of the bytes came from memory, although skye dropped the cache: this is not the device's speed";
 
     "cache_not_cold" "`?`"
         when "buffered tests that read with a cold cache; before the test, more than 0.1 % of the files stayed in the page cache"
@@ -225,29 +225,29 @@ findings! {
 
     "names_not_cold" "`?`"
         when "tests with `cold`; the device read less than 64 bytes for each file, or 6 for each name of `readdir`, `missing` and links. Or fewer than one request per ten names went over the network"
-        means "A cache kept names that were dropped before each round. The number is not that of a first access.":
+        means "A cache kept metadata that skye dropped before each round. The number does not show first accesses.":
         NamesNotCold "not proven cold", "the device read only {read_bytes} for {operations} names that were dropped before each round: memory kept many of them";
         NamesNotAsked "not proven cold", "only {sent_bytes} were sent to the server for {operations} names that were dropped before each round: this system kept most of them";
 
     "cold_names" "`·`"
         when "tests with `cold` in which the device read enough, or no counter shows it"
-        means "The names were dropped before each round. The remark gives the device's reads. One read fetches the attributes of many files at once.":
-        NamesFromDevice "names came from the device", "names were cold: the device read {read_bytes} in {reads} requests for {operations} names";
-        NamesFromBusyDevice "names came from the device", "names were cold: the device read {read_bytes} for {operations} names, and at most {reads} requests were for them";
-        NamesDroppedHere "names were dropped here", "names were dropped here before each round; no counter shows whether the server or FUSE daemon read a disk";
+        means "skye dropped cached names and attributes before each round. The remark gives the device's reads. One read fetches the attributes of many files at once.":
+        NamesFromDevice "metadata came from the device", "metadata was cold: the device read {read_bytes} in {reads} requests for {operations} names";
+        NamesFromBusyDevice "metadata came from the device", "metadata was cold: the device read {read_bytes} for {operations} names, and at most {reads} requests were for them";
+        NamesDroppedHere "client dropped its metadata", "this system dropped its cached metadata before each round; no counter shows whether the server or FUSE daemon read a disk";
 
     "metadata_cache" "`·`"
         when "`stat` `open` `read-file` `readdir` `readlink` `xattr-get` `walk` `missing`, without `cold`. There is no device, or it read less than 6 bytes for each name. Or fewer than one request per ten names went over the network"
-        means "The names came from memory. The number depends on kernel and CPU, not on the disk.":
-        NamesFromMemory "names came from memory", "names came from memory: the device read 0 bytes for {operations} operations, so this is not the speed of the disk";
-        NamesMostlyFromMemory "names came from memory", "names came from memory: the device read only {read_bytes} for {operations} operations, so this is hardly the speed of the disk";
-        NamesFromClient "names came from memory", "names came from this system's memory: only {sent_bytes} were sent to the server for {operations} operations";
-        NamesInMemory "names came from memory", "names came from memory: {file_system} keeps them nowhere else";
+        means "The metadata came from memory. The number depends on kernel and CPU, not on the disk.":
+        NamesFromMemory "metadata came from memory", "metadata came from memory: the device read 0 bytes for {operations} operations, so this is not the speed of the disk";
+        NamesMostlyFromMemory "metadata came from memory", "metadata came from memory: the device read only {read_bytes} for {operations} operations, so this is mostly the speed of memory";
+        NamesFromClient "metadata came from memory", "metadata came from this system's memory: only {sent_bytes} were sent to the server for {operations} operations";
+        NamesInMemory "metadata came from memory", "metadata came from memory: {file_system} keeps it only there";
 
     "inode_search" "`·`"
         when "`create` `mkdir` `symlink` `copy` on ext4 without a journal. Operations take more than 0.1 ms on average. The threads spend over 80 % of their time in the kernel or waiting for a CPU"
-        means "ext4 does not reuse inodes for minutes after a deletion, and searches past them.":
-        InodeSearch "ext4 searched for free inodes", "ext4 without a journal skips inodes for 1 to 5 minutes after a deletion, and searches past them on the CPU";
+        means "ext4 does not reuse inodes for minutes after a deletion, and skips them when it searches for a free one.":
+        InodeSearch "ext4 searched for free inodes", "ext4 without a journal does not reuse inodes for 1 to 5 minutes after a deletion, and skipping them costs CPU time";
 
     "latency_too_long" "`?`"
         when "an operation, a step or a wait to start took longer than the histogram's maximum"
@@ -294,13 +294,13 @@ findings! {
 
     "rate_dropped" "`?`; `·` for writes through the page cache"
         when "the rate fell by more than 20 % and stayed down, without foreign I/O"
-        means "A cache or a burst credit ran out; with `·`, memory filled. The remark gives the rates before and after.":
-        MemoryFilled "memory full of dirty pages", "after {moved_bytes} and {at_seconds} the rate fell from {first_bytes_per_second} to {then_bytes_per_second}: memory was full of dirty pages. The table shows the mean";
-        MemoryFilledByOps "memory full of dirty pages", "after {at_seconds} the rate fell from {first_ops_per_second} to {then_ops_per_second}: memory was full of dirty pages. The table shows the mean";
-        RanOut "the rate dropped", "after {moved_bytes} and {at_seconds} the rate fell from {first_bytes_per_second} to {then_bytes_per_second}: a cache or burst credit may have run out. The table shows the rate after it";
-        RanOutByOps "the rate dropped", "after {at_seconds} the rate fell from {first_ops_per_second} to {then_ops_per_second}: a cache or burst credit may have run out. The table shows the rate after it";
-        RanOutMean "the rate dropped", "after {moved_bytes} and {at_seconds} the rate fell from {first_bytes_per_second} to {then_bytes_per_second}: a cache or burst credit may have run out. The table shows the mean";
-        RanOutMeanByOps "the rate dropped", "after {at_seconds} the rate fell from {first_ops_per_second} to {then_ops_per_second}: a cache or burst credit may have run out. The table shows the mean";
+        means "A cache filled up or burst credits ran out. With `·`, dirty pages may have reached their limit. The remark gives the rates before and after.":
+        MemoryFilled "rate drop at the dirty limit", "after {moved_bytes} and {at_seconds} the rate fell from {first_bytes_per_second} to {then_bytes_per_second}: dirty pages may have reached their limit. The table shows the mean";
+        MemoryFilledByOps "rate drop at the dirty limit", "after {at_seconds} the rate fell from {first_ops_per_second} to {then_ops_per_second}: dirty pages may have reached their limit. The table shows the mean";
+        RanOut "the rate dropped", "after {moved_bytes} and {at_seconds} the rate fell from {first_bytes_per_second} to {then_bytes_per_second}: a cache may have filled up, or burst credits run out. The table shows the rate after the drop";
+        RanOutByOps "the rate dropped", "after {at_seconds} the rate fell from {first_ops_per_second} to {then_ops_per_second}: a cache may have filled up, or burst credits run out. The table shows the rate after the drop";
+        RanOutMean "the rate dropped", "after {moved_bytes} and {at_seconds} the rate fell from {first_bytes_per_second} to {then_bytes_per_second}: a cache may have filled up, or burst credits run out. The table shows the mean";
+        RanOutMeanByOps "the rate dropped", "after {at_seconds} the rate fell from {first_ops_per_second} to {then_ops_per_second}: a cache may have filled up, or burst credits run out. The table shows the mean";
 
     "rate_capped" "`·`"
         when "closed loops on data; the rates of half seconds agree within 0.5 %, much closer than their latencies allow"
@@ -330,7 +330,7 @@ findings! {
 
     "thermal" "`?`"
         when "a drive at its temperature limit, or CPUs that were throttled during the test"
-        means "A cool machine is faster.":
+        means "A cooler machine may give a higher rate.":
         DriveHot "the drive is hot", "{device} was at {celsius} at the end of the test (limit {limit_celsius})";
         CpuThrottled "CPUs were throttled", "CPUs were thermally throttled {times} times";
 
@@ -342,13 +342,13 @@ findings! {
 
     "parity_writes" "`·`"
         when "writes on RAID 4, 5 or 6 whose members read more than a tenth of the bytes"
-        means "The array reads parity before it writes parts of stripes.":
-        ParityWrites "the array reads parity first", "members of {array} read {read_bytes} and wrote {written_bytes} for {requested_bytes} of writes: the array reads parity before it writes parts of stripes";
+        means "The array reads old data or parity before it writes partial stripes.":
+        ParityWrites "partial-stripe writes", "members of {array} read {read_bytes} and wrote {written_bytes} for {requested_bytes} of writes: the array reads old data or parity before it writes partial stripes";
 
     "members_unbalanced" "`·`"
         when "RAID 0, 4, 5, 6, and writes on RAID 10; a member moved 1.5 times the mean of all"
         means "The other members wait for it.":
-        BusyMember "one member may be slower", "{member} moved {times} times the mean bytes of the members of {array}: it may limit the array";
+        BusyMember "one member does more I/O", "{member} moved {times} times the mean bytes of the members of {array}: it may limit the array";
 
     "fragmented" "`·`"
         when "tests that read; extents of less than 1 MiB on a rotational device"
@@ -357,7 +357,7 @@ findings! {
 
     "compressible_target" "`·`"
         when "a target that stores compressible data in less space"
-        means "The number holds only for data as compressible as this test's, which is incompressible by default.":
+        means "The number holds only for data that compresses as well as this test's. By default, that is incompressible.":
         DeviceCompresses "the target compresses", "{device} compresses, and this row's data compresses by {compressible_share}: other data gives another rate";
         FileSystemCompresses "the target compresses", "this {file_system} compresses, and this row's data compresses by {compressible_share}: other data gives another rate";
         StoredSmaller "the target compresses", "this {file_system} stores compressible data in {stored_share} of its size, and this row's data compresses by {compressible_share}: other data gives another rate";
@@ -369,7 +369,7 @@ findings! {
 
     "read_ahead" "`·`"
         when "buffered `read`; the device moved more than 1.1 bytes per requested byte"
-        means "The kernel read ahead without use, or read whole pages for smaller blocks.":
+        means "The test did not use all of the read-ahead, or the kernel read whole pages for smaller blocks.":
         WholePages "the kernel reads whole pages", "the device read {ratio} bytes per requested byte: the kernel reads whole pages";
         ReadAheadUnused "read-ahead was not used", "the device read {ratio} bytes per requested byte: part of the read-ahead was not used";
 
@@ -379,14 +379,14 @@ findings! {
         Amplification "the device's writes and flushes", "the device wrote {ratio} bytes per requested byte and made {flushes} flushes per operation";
 
     "one_pass" "`·`"
-        when "buffered tests without a count that write, or read with a cold cache"
+        when "buffered tests without `passes` that write, or read with a cold cache"
         means "The test ended after one pass over the data, as a second pass would measure memory. With a larger `--size`, the test lasts longer.":
         ReadOnce "ended after one pass", "the test ended after one pass of {elapsed_seconds}: a second would read from memory";
         WrittenOnce "ended after one pass", "the test ended after one pass of {elapsed_seconds}: a second would overwrite blocks in memory";
 
     "write_limit" "`·`"
         when "timed tests that have written 98 % of their share of the write limit, or whose next operation would exceed it"
-        means "The test ended at its share of the write limit, before its time. A larger `--write-limit` lets it write more.":
+        means "The test ended at its share of the write limit, before its time limit. A larger `--write-limit` lets it write more.":
         WriteLimitReached "ended at the write limit", "the test stopped after {elapsed_seconds} at its share of the write limit ({limit_bytes})";
 
     "never_together" "`?`"
@@ -396,7 +396,7 @@ findings! {
 
     "slow_client" "`·`"
         when "runs of several clients; a client more than 20 % below the median of their rates"
-        means "The other clients wait for it at the end, or its share is late. The document has the evidence for its limiter.":
+        means "The other clients wait for it at the end, or it finishes its share late. The document has the evidence for its limiter.":
         SlowClient "one client is slow", "{client} reached {ops_per_second}, {below_share} below the median of all clients ({median_ops_per_second}); its limiter: {limit}";
 
     "knee" "`←`"

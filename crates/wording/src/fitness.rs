@@ -83,7 +83,7 @@ pub fn checks(health: &Health, standard: &Request) -> Vec<Check> {
     checks.extend([pressure(health), clock(health), frequency(health), limits(health), io_uring(health)]);
     checks.push(host(health));
     // One line has all that a container hides.
-    checks.extend(health.target.hidden_inside().is_none().then(|| counters(health)));
+    checks.extend(health.target.container_note().is_none().then(|| counters(health)));
     checks.push(root(health));
     checks
 }
@@ -135,15 +135,15 @@ fn storage(health: &Health) -> Check {
     let in_memory: Vec<_> = health.in_memory.iter().map(String::as_str).collect();
     match target.backing {
         Backing::Memory => {
-            check(Fail, "storage", format!("{kind} is in memory: results here are not of storage"))
-                .advising("choose a directory on a disk")
+            check(Fail, "storage", format!("{kind} is in memory: results here do not measure storage"))
+                .with_advice("choose a directory on a disk")
         }
         Backing::Simulated => check(Fail, "storage", "simulated: no device to check"),
         Backing::RemoteOrUserSpace => check(Note, "storage", format!("{kind} from {}", target.source))
-            .advising("caches and devices of the server or program are not visible here"),
-        Backing::Unknown if target.hidden_inside().is_some() => fine("storage", kind.clone()),
+            .with_advice("caches and devices of the server or program are not visible here"),
+        Backing::Unknown if target.container_note().is_some() => fine("storage", kind.clone()),
         Backing::Unknown => check(Warn, "storage", format!("the devices under this {kind} are not visible"))
-            .advising(
+            .with_advice(
                 "bytes are not compared with a device's: if possible, choose a target with visible devices",
             ),
         Backing::Devices if !in_memory.is_empty() => {
@@ -151,12 +151,9 @@ fn storage(health: &Health) -> Check {
             check(
                 Warn,
                 "storage",
-                format!(
-                    "{kind} on devices of this machine, of which {} {verb} data in memory",
-                    names(&in_memory)
-                ),
+                format!("{kind} on devices of this machine; {} {verb} data in memory", names(&in_memory)),
             )
-            .advising("results are those of memory behind a block layer")
+            .with_advice("results show memory behind the block layer, not storage")
         }
         Backing::Devices => {
             let device = target.top_device().map_or("", |device| &device.name);
@@ -167,14 +164,14 @@ fn storage(health: &Health) -> Check {
 }
 
 fn access(health: &Health) -> Check {
-    if health.target.is_only_read() {
+    if health.target.is_used_read_only() {
         return fine("access", format!("{}, which a run only reads", health.target.kind.name()));
     }
     match (&health.unwritable, health.target.read_only) {
         (_, true) => check(Fail, "access", format!("{} is mounted read-only", health.target.mount_point))
-            .advising("mount it read-write, or choose another directory"),
+            .with_advice("mount it read-write, or choose another directory"),
         (Some(cause), _) => check(Fail, "access", format!("a run cannot create its directory here: {cause}"))
-            .advising("choose a writable directory"),
+            .with_advice("choose a writable directory"),
         (None, false) => fine("access", "a run can create its directory here"),
     }
 }
@@ -189,17 +186,18 @@ fn planned(health: &Health, standard: &Request) -> Check {
     let Some(dataset) = &plan.dataset else { return fine("plan", format!("{}: {tests} tests", plan.preset)) };
     let bytes = dataset.size_bytes_max;
     let mut found = format!("{}: {tests} tests on up to {} of data", plan.preset, size::binary(bytes));
-    let _ = write!(found, ", writes up to {}", size::decimal(plan.bytes_of_all_max()));
+    let _ = write!(found, ", writes up to {}", size::decimal(plan.all_clients_bytes_max()));
     if dataset.is_existing {
         return match bytes < DATASET_BYTES_MIN {
-            true => check(Warn, "plan", found).advising("it fits into caches: choose a larger one"),
+            true => check(Warn, "plan", found).with_advice("it fits into caches: choose a larger one"),
             false => fine("plan", found),
         };
     }
     if bytes < DATASET_BYTES_MIN {
-        check(Warn, "plan", found).advising("it fits into caches: free some space, or use a larger --size")
+        check(Warn, "plan", found).with_advice("it fits into caches: free some space, or use a larger --size")
     } else if bytes < DATASET_BYTES_ENOUGH {
-        check(Note, "plan", found).advising("it may fit into caches: free some space, or use a larger --size")
+        check(Note, "plan", found)
+            .with_advice("it may fit into caches: free some space, or use a larger --size")
     } else {
         fine("plan", found)
     }
@@ -207,7 +205,7 @@ fn planned(health: &Health, standard: &Request) -> Check {
 
 fn space(health: &Health) -> Check {
     let space = &health.target.space;
-    if health.target.is_only_read() {
+    if health.target.is_used_read_only() {
         return fine("space", format!("{} to read, no free space needed", size::binary(space.total_bytes)));
     }
     let free = size::binary(space.free_bytes);
@@ -226,13 +224,13 @@ fn space(health: &Health) -> Check {
     match level(fullest, FULL_NOTE, FULL_WARN) {
         Pass => fine("space", found),
         severity => check(severity, "space", found)
-            .advising("allocation is slower and files fragment: free some space"),
+            .with_advice("allocation is slower and files fragment: free some space"),
     }
 }
 
 fn durable(health: &Health) -> Vec<Check> {
     let target = &health.target;
-    if target.is_only_read() {
+    if target.is_used_read_only() {
         return vec![fine("durable", "nothing is written")];
     }
     let mut checks = Vec::new();
@@ -240,14 +238,14 @@ fn durable(health: &Health) -> Vec<Check> {
         let found = format!("mounted with {option}: syncs are not flushed to the medium");
         checks.push(
             check(Warn, "durable", found)
-                .advising(format!("no rate here is durable: mount it without {option}")),
+                .with_advice(format!("no data here is durable: mount it without {option}")),
         );
     }
-    if let Some(library) = &health.sync_killer {
+    if let Some(library) = &health.sync_interceptor {
         let found = format!("{library} is loaded: the C library's syncs do nothing");
         checks.push(
             check(Warn, "durable", found)
-                .advising("skye's syncs bypass it, those of other programs do not: unset LD_PRELOAD"),
+                .with_advice("skye's syncs bypass it, those of other programs do not: unset LD_PRELOAD"),
         );
     }
     // It may be the default of the file system, and is then no option of the mount.
@@ -255,19 +253,19 @@ fn durable(health: &Health) -> Vec<Check> {
         let found = "mounted with data=journal: direct I/O is buffered, and data is written twice";
         checks.push(
             check(Warn, "durable", found)
-                .advising("direct tests measure the cache: mount it with data=ordered"),
+                .with_advice("direct tests measure the cache: mount it with data=ordered"),
         );
     }
     if checks.is_empty() {
-        checks.push(what_confirms(target));
+        checks.push(confirmation_check(target));
     }
     checks
 }
 
 /// Checks how far the durability of confirmed data can be seen.
-fn what_confirms(target: &Target) -> Check {
+fn confirmation_check(target: &Target) -> Check {
     match target.backing {
-        Backing::Unknown if target.hidden_inside().is_some() => {
+        Backing::Unknown if target.container_note().is_some() => {
             fine("durable", "no mount option and no library disables syncs")
         }
         Backing::Unknown if target.file_system == "zfs" => check(
@@ -275,10 +273,10 @@ fn what_confirms(target: &Target) -> Check {
             "durable",
             "syncs may not reach the disks: this depends on the dataset and is not visible here",
         )
-        .advising(format!("check `zfs get sync,primarycache,compression {}`", target.source)),
+        .with_advice(format!("check `zfs get sync,primarycache,compression {}`", target.source)),
         Backing::RemoteOrUserSpace if target.file_system.starts_with("nfs") => {
             check(Note, "durable", "the server may confirm data before it syncs: this is not visible here")
-                .advising("check that the export is not `async`: a crash would lose confirmed data")
+                .with_advice("check that the export is not `async`: a crash would lose confirmed data")
         }
         Backing::RemoteOrUserSpace | Backing::Unknown => {
             check(Note, "durable", "syncs may not reach a medium: this is not visible here")
@@ -296,7 +294,7 @@ fn remarks(health: &Health) -> Vec<Check> {
         let option = health.no_flush.as_ref();
         option.is_some_and(|option| note.starts_with(&format!("mounted with {option}:")))
             || note.starts_with(DATA_JOURNAL)
-            || note.starts_with(Target::INSIDE)
+            || note.starts_with(Target::CONTAINER_NOTE_PREFIX)
             || health.in_memory.iter().any(of)
             || health.arrays.iter().any(|array| of(&array.name))
     };
@@ -319,14 +317,14 @@ fn array(array: &model::health::Array) -> Check {
         found.push(format!("{name}: {action} in progress{done}"));
     }
     if found.is_empty() {
-        return fine("array", format!("{name} is complete, without maintenance"));
+        return fine("array", format!("{name} has all its devices, and no maintenance is in progress"));
     }
     let advice = match (array.missing, &array.action) {
-        (0, _) => "it uses a share of every member: wait until it is done",
+        (0, _) => "it takes bandwidth of every member: wait until it is done",
         (_, None) => "missing data is reconstructed: add a device and let it recover",
         _ => "results are those of a rebuild: wait until it is done",
     };
-    check(Warn, "array", found.join("; ")).advising(advice)
+    check(Warn, "array", found.join("; ")).with_advice(advice)
 }
 
 fn maintenance(health: &Health) -> Vec<Check> {
@@ -342,15 +340,15 @@ fn maintenance(health: &Health) -> Vec<Check> {
         Maintenance::InodeTables => inode_tables(health),
         Maintenance::Scrub => {
             check(Warn, "maintenance", "scrub in progress on a btrfs of this machine, perhaps this one")
-                .advising("wait until it is done; see `btrfs scrub status`")
+                .with_advice("wait until it is done; see `btrfs scrub status`")
         }
         Maintenance::Operation(operation) if operation.ends_with("paused") => {
             check(Note, "maintenance", format!("btrfs: {operation}"))
-                .advising("it continues once it is resumed")
+                .with_advice("it uses the device again once it is resumed")
         }
         Maintenance::Operation(operation) => {
             check(Warn, "maintenance", format!("btrfs: {operation} in progress"))
-                .advising("wait until it is done")
+                .with_advice("wait until it is done")
         }
     };
     health.maintenance.iter().map(one).collect()
@@ -368,7 +366,7 @@ fn inode_tables(health: &Health) -> Check {
     }
     let found = "ext4lazyinit still writes inode tables of an ext4 of this machine, perhaps this one";
     check(Warn, "maintenance", found)
-        .advising("wait until it is done, or make the file system with -E lazy_itable_init=0")
+        .with_advice("wait until it is done, or make the file system with -E lazy_itable_init=0")
 }
 
 /// Settings of the physical devices' queues, one check for all that have the same.
@@ -387,7 +385,7 @@ fn queues(target: &Target) -> Vec<Check> {
         // If members of an array are set differently, one waits for the other.
         if differ && queue.severity == Pass {
             Check { severity: Note, ..queue }
-                .advising("the devices under this file system have different settings")
+                .with_advice("the devices under this file system have different settings")
         } else {
             queue
         }
@@ -412,10 +410,11 @@ fn queue(device: &Device) -> Check {
     let is_fast = device.rotational == Some(false) && device.kind == DeviceKind::Disk;
     if is_fast && device.scheduler.as_deref() == Some("bfq") {
         return check(Note, "queue", found)
-            .advising("bfq needs CPU time that a fast device waits for: compare with none");
+            .with_advice("bfq costs CPU time, which slows a fast device: compare with scheduler none");
     }
     if device.read_ahead_bytes == Some(0) {
-        return check(Note, "queue", found).advising("buffered sequential reads wait for each request");
+        return check(Note, "queue", found)
+            .with_advice("without read-ahead, buffered sequential reads wait for each request");
     }
     fine("queue", found)
 }
@@ -427,7 +426,7 @@ fn heat(health: &Health) -> Vec<Check> {
         checks.push(match sensor.celsius_max {
             Some(max) if sensor.celsius >= max - HEAT_MARGIN_CELSIUS => {
                 check(Warn, "heat", format!("{found}, and throttles at {max:.0} °C"))
-                    .advising("let it cool down, or improve the airflow")
+                    .with_advice("let it cool down, or improve the airflow")
             }
             Some(max) => fine("heat", format!("{found}, limit {max:.0} °C")),
             None => fine("heat", found),
@@ -435,7 +434,7 @@ fn heat(health: &Health) -> Vec<Check> {
     }
     if let Some(times) = health.watch.cpu_throttled.filter(|times| *times > 0) {
         let found = format!("CPUs were thermally throttled {times} times while one thread was busy");
-        checks.push(check(Warn, "heat", found).advising("check cooling and power limits"));
+        checks.push(check(Warn, "heat", found).with_advice("check cooling and power limits"));
     }
     checks
 }
@@ -461,7 +460,7 @@ fn foreign_io(health: &Health) -> Option<Check> {
     let (severity, busy, bytes, name) = worst;
     Some(if severity == Pass {
         let found = format!(
-            "little on {name}: {}/s, busy {} of the time",
+            "little foreign I/O on {name}: {}/s, busy {} of the time",
             size::decimal(bytes as u64),
             percent(busy)
         );
@@ -472,7 +471,7 @@ fn foreign_io(health: &Health) -> Option<Check> {
             size::decimal(bytes as u64),
             percent(busy)
         );
-        check(severity, "other I/O", found).advising("measure when it is quiet")
+        check(severity, "other I/O", found).with_advice("measure when it is quiet")
     })
 }
 
@@ -481,7 +480,7 @@ fn writeback(health: &Health) -> Check {
     let bytes = frame.dirty_bytes.saturating_add(frame.writeback_bytes);
     let found = format!("{} of this machine's pages are dirty or in writeback", size::binary(bytes));
     if bytes >= DIRTY_BYTES_WARN {
-        check(Warn, "writeback", found).advising("they would be written during the run: run `sync` first")
+        check(Warn, "writeback", found).with_advice("they would be written during the run: run `sync` first")
     } else {
         fine("writeback", found)
     }
@@ -501,11 +500,11 @@ fn noise(health: &Health) -> Check {
     let severity = waiting.max(level(uneven.unwrap_or(0.0), UNEVEN_NOTE, UNEVEN_WARN));
     match (severity, waiting) {
         (Pass, _) => fine("noise", found),
-        (_, Pass) => check(severity, "noise", found).advising(
+        (_, Pass) => check(severity, "noise", found).with_advice(
             "its frequency changes, or its core is shared: use --repeat, and ignore smaller differences",
         ),
         _ => check(severity, "noise", found)
-            .advising("other programs use the CPUs: stop them, or use --repeat"),
+            .with_advice("other programs use the CPUs: stop them, or use --repeat"),
     }
 }
 
@@ -524,11 +523,11 @@ fn steal(health: &Health) -> Check {
     let cpu = &health.watch.frame.cpu;
     let wanted_ns = cpu.user_ns.saturating_add(cpu.kernel_ns).saturating_add(cpu.steal_ns);
     let stolen = share(cpu.steal_ns, wanted_ns);
-    let found = format!("the hypervisor took {} of the CPU time in demand", percent(stolen));
+    let found = format!("the hypervisor took {} of the CPU time that tasks demanded", percent(stolen));
     match level(stolen, DISTURBED_NOTE, DISTURBED_WARN) {
         Pass => fine("steal", found),
         severity => check(severity, "steal", found)
-            .advising("the host is overcommitted: measure at another time, or on dedicated CPUs"),
+            .with_advice("the host is overcommitted: measure at another time, or on dedicated CPUs"),
     }
 }
 
@@ -541,18 +540,17 @@ fn load(health: &Health) -> Check {
     let mut found = format!("other programs use {others:.2} of {cpus} CPUs");
     let _ = health.load.map(|load| write!(found, ", load {load:.2} over the last minute"));
     match level(others / cpus, OTHERS_CPU_NOTE, OTHERS_CPU_WARN) {
-        Pass if health.load.is_some_and(|load| load >= cpus) => {
-            check(Note, "load", found).advising("it was busy until just now: wait until the load falls")
-        }
+        Pass if health.load.is_some_and(|load| load >= cpus) => check(Note, "load", found)
+            .with_advice("the machine was busy until recently: wait until the load falls"),
         Pass => fine("load", found),
-        severity => check(severity, "load", found).advising("stop the other programs"),
+        severity => check(severity, "load", found).with_advice("stop the other programs"),
     }
 }
 
 fn pressure(health: &Health) -> Check {
     let Some(pressure) = health.watch.pressure else {
         return check(Note, "pressure", "the kernel does not report how long tasks wait")
-            .advising("boot with psi=1 to detect a shortage of memory");
+            .with_advice("boot with psi=1 to detect a shortage of memory");
     };
     let found = format!(
         "tasks waited {} of the time for memory, {} for I/O, {} for a CPU",
@@ -562,11 +560,11 @@ fn pressure(health: &Health) -> Check {
     );
     match level(pressure.memory, MEMORY_PRESSURE_NOTE, MEMORY_PRESSURE_WARN) {
         Pass if pressure.io >= IO_PRESSURE_NOTE => {
-            check(Note, "pressure", found).advising("other programs wait for I/O, perhaps on another disk")
+            check(Note, "pressure", found).with_advice("other programs wait for I/O, perhaps on another disk")
         }
         Pass => fine("pressure", found),
         severity => check(severity, "pressure", found)
-            .advising("memory is short, and cached pages are evicted during tests: free some"),
+            .with_advice("memory is short, and cached pages are evicted during tests: free some"),
     }
 }
 
@@ -579,7 +577,7 @@ fn clock(health: &Health) -> Check {
         None => name.to_owned(),
     };
     if source.is_some_and(|source| TICKING_CLOCKS.contains(&source)) {
-        return check(Fail, "clock", found).advising(
+        return check(Fail, "clock", found).with_advice(
             "it ticks every few milliseconds, too coarse for latencies: boot with another clocksource=",
         );
     }
@@ -598,7 +596,7 @@ fn clock(health: &Health) -> Check {
         ),
         _ => "each read is a system call, and an operation needs two".to_owned(),
     };
-    check(Warn, "clock", found).advising(advice)
+    check(Warn, "clock", found).with_advice(advice)
 }
 
 fn frequency(health: &Health) -> Check {
@@ -620,14 +618,15 @@ fn frequency(health: &Health) -> Check {
         matches!(driver.as_deref(), Some("intel_pstate" | "amd-pstate-epp" | "amd_pstate_epp"))
     };
     if governors.iter().any(|governor| governor.name == "powersave" && !follows(&governor.driver)) {
-        return check(Warn, "frequency", found)
-            .advising("the CPUs run at their lowest frequency: use `cpupower frequency-set -g performance`");
+        return check(Warn, "frequency", found).with_advice(
+            "the CPUs run at their lowest frequency: use `cpupower frequency-set -g performance`",
+        );
     }
     if governors.iter().all(|governor| governor.name == "performance") {
         return fine("frequency", found);
     }
     check(Note, "frequency", found)
-        .advising("CPUs start slowly, so light load has longer latencies: use `performance` for comparisons")
+        .with_advice("CPUs raise their frequency slowly, so light load has longer latencies: use `performance` for comparisons")
 }
 
 fn limits(health: &Health) -> Check {
@@ -672,14 +671,14 @@ fn limits(health: &Health) -> Check {
 fn io_uring(health: &Health) -> Check {
     let machine = &health.machine;
     if let Some(why) = &machine.io_uring_refused {
-        return check(Note, "io_uring", format!("unavailable: {why}")).advising(
+        return check(Note, "io_uring", format!("unavailable: {why}")).with_advice(
             "depth needs threads, which cost more CPU: allow io_uring to measure depth without them",
         );
     }
     match machine.lockable_bytes.filter(|bytes| *bytes < PINNED_BYTES) {
         Some(bytes) => {
             check(Note, "io_uring", format!("available, with {} of locked memory", size::binary(bytes)))
-                .advising(format!(
+                .with_advice(format!(
                     "each call pins large blocks at depth: raise `ulimit -l` to {}",
                     size::binary(PINNED_BYTES)
                 ))
@@ -691,10 +690,10 @@ fn io_uring(health: &Health) -> Check {
 fn host(health: &Health) -> Check {
     const OUTSIDE: &str = "caches and limits outside of it affect results and are not visible here";
     let kind = health.machine.virtualisation.as_deref();
-    let Some(inside) = health.target.hidden_inside() else {
+    let Some(inside) = health.target.container_note() else {
         return kind.map_or_else(
             || fine("host", "no hypervisor and no container detected"),
-            |kind| check(Note, "host", kind).advising(OUTSIDE),
+            |kind| check(Note, "host", kind).with_advice(OUTSIDE),
         );
     };
     let files = match health.hidden.is_empty() {
@@ -703,10 +702,10 @@ fn host(health: &Health) -> Check {
     };
     let found = [kind.unwrap_or_default(), &format!("{inside}{files}")].join("; ");
     match health.target.backing {
-        Backing::Unknown => check(Warn, "host", found).advising(
+        Backing::Unknown => check(Warn, "host", found).with_advice(
             "bytes are not compared with a device's: if possible, measure outside of the container",
         ),
-        _ => check(Note, "host", found).advising(OUTSIDE),
+        _ => check(Note, "host", found).with_advice(OUTSIDE),
     }
 }
 
@@ -715,7 +714,7 @@ fn counters(health: &Health) -> Check {
         return fine("counters", "all readable");
     }
     check(Warn, "counters", format!("unreadable here: {}", health.hidden.join("; ")))
-        .advising("checks that need them are omitted")
+        .with_advice("checks that need them are omitted")
 }
 
 fn root(health: &Health) -> Check {

@@ -6,7 +6,7 @@ use model::run::{CallUse, NetworkUse, PhaseRecord};
 use model::size;
 
 /// If the request sizes of two layers differ by this factor, one of them merges or splits requests.
-const DIFFERS: f64 = 1.5;
+const SIZE_FACTOR_MIN: f64 = 1.5;
 /// The text omits the sleep of calls whose threads sleep for less than this share of the time.
 const ASLEEP_MIN: f64 = 0.05;
 /// Calls that move less than this share of the bytes do not belong to the test: a ring makes its own.
@@ -57,7 +57,7 @@ pub fn layer_path(phase: &PhaseRecord) -> Option<LayerPath> {
     }
     changes_label |= sizes.windows(2).any(|pair| {
         let (smaller, larger) = (pair[0].min(pair[1]), pair[0].max(pair[1]));
-        larger >= smaller.max(1.0) * DIFFERS
+        larger >= smaller.max(1.0) * SIZE_FACTOR_MIN
     });
     (parts.len() > 1).then(|| LayerPath { text: parts.join(" → "), changes_label })
 }
@@ -66,7 +66,7 @@ pub fn layer_path(phase: &PhaseRecord) -> Option<LayerPath> {
 fn requested_operations(phase: &PhaseRecord) -> String {
     let count = amount(phase.counts.ops as f64).unwrap_or_default();
     match phase.workload.verb.split_once('-') {
-        Some(("byte", _)) => format!("{count} calls of a byte"),
+        Some(("byte", _)) => format!("{count} one-byte calls"),
         Some((call @ ("putc" | "getc"), _)) => format!("{count} {call}"),
         _ => match phase.workload.block_bytes {
             Some(bytes) => format!("{count} operations of {}", size::binary(bytes)),

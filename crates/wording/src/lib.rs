@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn several_findings_of_a_kind_are_told_as_one() {
+    fn findings_of_one_kind_are_merged_in_one_sentence() {
         use model::figure::{LatencyNs, Share};
         let waited = |share| Finding::WaitedForCpu { waited_share: Share(share) };
         let (one, other) = (waited(0.31), waited(0.095));
@@ -224,7 +224,7 @@ mod tests {
         let p99 = |ns, whole| Finding::P99Waited { wait_ns: LatencyNs(ns), whole_ns: LatencyNs(whole) };
         assert_eq!(
             sentence(&[&p99(900_000, 2_000_000), &p99(1_200_000, 2_000_000)]),
-            "operations started late: p99 of the wait 900 µs to 1.20 ms, of the latency 2.00 ms"
+            "operations started late: p99 wait 900 µs to 1.20 ms, p99 latency 2.00 ms"
         );
         let foreign = |device: &str| Finding::ForeignIo { foreign_share: Share(0.3), device: device.into() };
         assert!(!is_alike(&foreign("sda"), &foreign("sdb")), "two devices are two things");
@@ -241,6 +241,6 @@ mod tests {
             foreign_share: model::figure::Share(0.3),
             device: device.into(),
         }]);
-        assert!(!text.chars().any(model::printable::acts) && text.contains("a{share}"), "{text}");
+        assert!(!text.chars().any(model::printable::affects_display) && text.contains("a{share}"), "{text}");
     }
 }

@@ -127,7 +127,7 @@ const BY_TIME: &[Source] = &[Budget, Counters, Ceiling, Probe, WaitChannel, Visi
 /// Only the counters show which bytes reached the device, and whose they were.
 const BY_COUNTERS: &[Source] = &[Counters, Budget, Ceiling, WaitChannel, Probe, VisibleCap];
 /// Rates that the interface or an experiment allows show the limit.
-const BY_LINE: &[Source] = &[VisibleCap, Counters, Budget, Ceiling, WaitChannel, Probe];
+const BY_RATE_LIMIT: &[Source] = &[VisibleCap, Counters, Budget, Ceiling, WaitChannel, Probe];
 /// Costs of skye itself show the limit.
 const BY_CEILING: &[Source] = &[Ceiling, Counters, Budget, Probe, WaitChannel, VisibleCap];
 /// Places where threads sleep show the limit.
@@ -217,7 +217,7 @@ explained! {
         untested: "Caps of io.latency and io.cost, and providers' caps, which cannot be read. Tested with caps of \
             cgroup v1 and v2 (io.max) on operations and bytes.",
     }
-    RateLimitAsked BY_CAP {
+    RequestedRate BY_CAP {
         meaning: "The test reached its requested rate. Its latencies are the result, not its rate.",
         evidence: "An open loop (rate=) in which at most {short_max} of the due operations never started. It is likely \
             at best if the rate is more than {short_max} below the requested one, beyond three standard deviations of \
@@ -233,7 +233,7 @@ explained! {
         does_not_mean: "The maximum of the storage.",
         untested: "Nothing: it follows from the mix.",
     }
-    NetworkBandwidth BY_LINE {
+    NetworkBandwidth BY_RATE_LIMIT {
         meaning: "The network moves no more bytes per second.",
         evidence: "As a saturated server, and the interface carried at least {network} of the requested bytes. Another \
             block size moves the same bytes. If none was tried, blocks of at least {large_blocks}, or a stream through \
@@ -247,7 +247,7 @@ explained! {
         untested: "SMB, links of 10 Gbit/s and more, several interfaces at once. Tested with sshfs over a link of 200 \
             Mbit/s, and with NFS over one of 40 Mbit/s.",
     }
-    NetworkUntried BY_LINE {
+    NetworkUndetermined BY_RATE_LIMIT {
         meaning: "Network bandwidth or round-trip time sets the rate; no experiment separated the two.",
         evidence: "A stream through the page cache, whose bytes crossed an interface; no experiment was made, and no \
             limit of the interface is known or reached. The kernel reads ahead and writes behind, so the depth of the \

@@ -14,13 +14,13 @@ pub(crate) fn words(observation: &Observation) -> &'static str {
             "its threads waited for {class} in {asleep_share} of {samples} samples ({symbol})"
         }
         OperationSynced { .. } => {
-            "its threads waited for a sync in {asleep_share} of {samples} samples, mostly for its pages ({symbol})"
+            "its threads waited for a sync in {asleep_share} of {samples} samples, mostly for writeback of its pages ({symbol})"
         }
-        OperationRan { .. } => "its threads were awake in {running_share} of {samples} samples",
+        OperationRan { .. } => "its threads were runnable in {running_share} of {samples} samples",
         OperationHidden { .. } => "its threads slept in {symbol} in {asleep_share} of {samples} samples",
         OperationFew { .. } => "too few calls for a verdict ({calls})",
-        AwakeSpent { .. } => "awake threads of all operations spent {time}",
-        Ran { .. } => "its threads were awake in {running_share} of samples",
+        AwakeSpent { .. } => "over all operations, threads that were not asleep spent {time}",
+        Ran { .. } => "its threads were runnable in {running_share} of samples",
         WaitedForRing { .. } => "its threads waited for completions in {waiting_share} of samples",
         ClientsWaited { .. } => {
             "threads of {clients} of {all} clients waited for at least {waiting_share} of their time"
@@ -68,7 +68,9 @@ pub(crate) fn words(observation: &Observation) -> &'static str {
         PagesScanned { .. } => "tasks scanned {pages} pages for free memory",
         ReadAgain { .. } => "{refaulted_share} of the bytes read had been in memory shortly before",
         ForeignBytes { .. } => "{foreign_share} of the bytes on {device} were not this test's",
-        SlotsIdle { .. } => "on average {idle} of {slots} slots waited for skye's loop",
+        SlotsIdle { .. } => {
+            "on average, {idle} of {slots} queue slots were idle until skye's loop refilled them"
+        }
         QueuePlaces { .. } => "the queue of {device} has {places} slots (nr_requests)",
         ServerPlaces { .. } => "the mount allows {places} requests in flight",
         QuotaHeld { .. } => "the CPU quota throttled the cgroup for {held_share} of the time",
@@ -84,9 +86,7 @@ pub(crate) fn words(observation: &Observation) -> &'static str {
         RateTooEven { .. } => {
             "its rate varies by {variation} between half seconds, as under a configured limit"
         }
-        RateVaried { .. } => {
-            "the rate of single seconds varies by {variation}, without foreign I/O on this machine"
-        }
+        RateVaried { .. } => "the per-second rate varies by {variation}, without foreign I/O on this machine",
         Received { .. } => "{interface} received {bytes_per_second}, {requests_share} of the requested bytes",
         Sent { .. } => "{interface} sent {bytes_per_second}, {requests_share} of the requested bytes",
         LineCarried { .. } => "experiments on another test found {interface} saturated at {bytes_per_second}",
@@ -106,7 +106,7 @@ pub(crate) fn words(observation: &Observation) -> &'static str {
         NearOwnLoop { .. } => "the rate is {loop_share} of that of skye's own loop without I/O",
         Answer { .. } => "{change}: {after_ops_per_second} (baseline {before_ops_per_second})",
         UnsteadyAnswer { .. } => {
-            "{change}: {after_ops_per_second} (baseline {before_ops_per_second}, too unsteady to count)"
+            "{change}: {after_ops_per_second} (baseline {before_ops_per_second}, too unsteady to be evidence)"
         }
         ImpossibleAnswer { .. } => {
             "{change}: {after_ops_per_second} (baseline {before_ops_per_second}; no single limit \

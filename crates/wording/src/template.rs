@@ -77,7 +77,7 @@ fn time_part(part: TimePart) -> &'static str {
     match part {
         TimePart::Blocked => "asleep",
         TimePart::Kernel => "in the kernel",
-        TimePart::User => "in their own code",
+        TimePart::User => "in user space",
         TimePart::RunQueue => "waiting for a CPU",
         TimePart::Quota => "throttled by a quota",
         TimePart::Steal => "taken by the hypervisor",
@@ -93,7 +93,7 @@ fn waited_for(class: WaitClass) -> &'static str {
         WaitClass::Dirty => "dirty pages to be written",
         WaitClass::Reclaim => "free memory",
         WaitClass::Queue => "a queue slot",
-        WaitClass::Paced => "their turn",
+        WaitClass::Paced => "the block layer's throttling",
         WaitClass::Remote => "the server",
         WaitClass::Ring => "completions",
         WaitClass::Time => "a timer",

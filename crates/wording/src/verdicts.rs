@@ -7,7 +7,7 @@ use model::figure::Figures;
 use model::numbers::percent;
 use model::observation::{Observation, Source};
 use model::printable::printable;
-use model::run::{Confidence, Evidence, OperationVerdict, Ranked, Verdict};
+use model::run::{Confidence, Evidence, OperationVerdict, RankedLimiter, Verdict};
 
 use crate::limiter_help::LimiterHelp;
 use crate::{advice, is_alike, observation, template};
@@ -45,7 +45,7 @@ pub fn are_alike_verdicts(one: &Verdict, other: &Verdict) -> bool {
 fn sentences(all: &[&Verdict], source: Source) -> Vec<String> {
     let Some(first) = all.first() else { return Vec::new() };
     if is_unknown(first) {
-        let words = first.evidence.as_ref().and_then(|evidence| in_words(evidence, source));
+        let words = first.evidence.as_ref().and_then(|evidence| foreign_words(evidence, source));
         return words.map(|text| printable(text.trim().trim_end_matches('.'))).into_iter().collect();
     }
     let of = |list: fn(&Verdict) -> &[Observation], before: &str| -> Vec<String> {
@@ -78,7 +78,7 @@ pub fn why(all: &[&Verdict], sentences_max: usize) -> String {
 }
 
 /// Returns the words of another version.
-fn in_words(evidence: &Evidence, source: Source) -> Option<&str> {
+fn foreign_words(evidence: &Evidence, source: Source) -> Option<&str> {
     match source {
         Source::Budget => evidence.budget.as_deref(),
         Source::WaitChannel => evidence.wait_channel.as_deref(),
@@ -109,7 +109,7 @@ pub fn ranking(all: &[&Verdict]) -> String {
     if ranked.len() < 2 {
         return String::new();
     }
-    let parts = ranked.iter().enumerate().map(|(index, Ranked { limiter, .. })| {
+    let parts = ranked.iter().enumerate().map(|(index, RankedLimiter { limiter, .. })| {
         let shares = all.iter().filter_map(|verdict| Some(verdict.ranking.get(index)?.share));
         format!("{} {}", limiter.title(), template::shares(shares))
     });
@@ -126,12 +126,12 @@ pub fn operation(verdict: &OperationVerdict) -> String {
 /// Same as [`operation`] for all operations of a test. Only the first text includes the time of awake threads, which is
 /// the same for all.
 pub fn operations(verdicts: &[OperationVerdict]) -> Vec<String> {
-    let shows = |verdict: &OperationVerdict| verdict.observations.iter().any(is_of_all);
+    let shows = |verdict: &OperationVerdict| verdict.observations.iter().any(covers_all_operations);
     let first = verdicts.iter().position(shows);
     verdicts.iter().enumerate().map(|(at, verdict)| operation_text(verdict, first == Some(at))).collect()
 }
 
-fn is_of_all(seen: &Observation) -> bool {
+fn covers_all_operations(seen: &Observation) -> bool {
     matches!(seen, Observation::AwakeSpent { .. })
 }
 
@@ -155,7 +155,7 @@ fn evidence_of(verdict: &OperationVerdict, has_all: bool) -> Option<String> {
     if verdict.observations.contains(&Observation::Unknown) {
         return verdict.evidence.as_deref().map(printable);
     }
-    let sentences = verdict.observations.iter().filter(|seen| has_all || !is_of_all(seen));
+    let sentences = verdict.observations.iter().filter(|seen| has_all || !covers_all_operations(seen));
     let sentences = sentences.map(|seen| observation(&[seen]));
     Some(sentences.collect::<Vec<_>>().join("; ")).filter(|text| !text.is_empty())
 }

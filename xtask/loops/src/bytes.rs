@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result, anyhow, ensure};
-use engine::bytes::{ByteCalls, ByteWorker, Recorded, Span, SystemCalls};
+use engine::bytes::{ByteCalls, ByteWorker, RecorderTally, Span, SystemCalls};
 use engine::clock::{Clock, Monotonic, Tsc};
 use engine::recorder::{Recorder, Shape};
 use engine::stdio::Stream;
@@ -76,7 +76,7 @@ fn by_stream<const UNLOCKED: bool>(is_write: bool, ops: u64) -> Result<()> {
 fn run_skye<C: Clock, B: ByteCalls>(calls: B, clock: C, is_write: bool, ops: u64) -> Result<()> {
     let (recorder, reader) = Recorder::new(Shape::default());
     let stop = AtomicBool::new(false);
-    let tally = Recorded { recorder, stop: &stop };
+    let tally = RecorderTally { recorder, stop: &stop };
     let spans = vec![Span { file: 0, start_bytes: 0, end_bytes: SIZE_BYTES }];
     let content = is_write.then_some(CONTENT);
     let worker = ByteWorker::new(calls, clock, tally, spans, content, Stamping::unverified(SEED), ops);

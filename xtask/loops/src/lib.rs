@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result, anyhow, ensure};
-use engine::budget::BOUNDLESS;
+use engine::budget::UNLIMITED;
 use engine::clock::{Clock, Timer};
 use engine::data_loop::{Calls, DataLoop};
 use engine::files::{self, FileLocation, FileOps, Flows, Part, RoundLimits, VisitOrder, measured, round};
@@ -169,7 +169,7 @@ fn mix(name: MixName, ops: u64) -> Result<()> {
     let tree = Tree { files: population.files, dirs: population.dirs, levels: population.levels };
     let mut flows = Flows::without_calls(mix, population.files, tree, SEED);
     let stop = AtomicBool::new(false);
-    let limits = RoundLimits { deadline_ns: u64::MAX, stop: &stop, budget: &BOUNDLESS };
+    let limits = RoundLimits { deadline_ns: u64::MAX, stop: &stop, budget: &UNLIMITED };
     // No call reaches it.
     let place = FileLocation { directory: rustix::fs::CWD, leaves: &[], tree };
     flows.populate(&place, limits);
@@ -205,7 +205,7 @@ fn turns(specs: &[&str], ops: u64, directory: BorrowedFd<'_>) -> Result<()> {
     let tree = Tree { files: FILES, dirs: 1, levels: 1 };
     let place = FileLocation { directory, leaves: &[], tree };
     let (stop, timer) = (AtomicBool::new(false), Timer::best().anchored());
-    let limits = RoundLimits { deadline_ns: u64::MAX, stop: &stop, budget: &BOUNDLESS };
+    let limits = RoundLimits { deadline_ns: u64::MAX, stop: &stop, budget: &UNLIMITED };
     let (mut recorder, _) = Recorder::new(Shape::closed(specs.len()));
     let mut turn = |verb: &mut dyn files::Measured| {
         let visits = VisitOrder::in_sequence(0, FILES);

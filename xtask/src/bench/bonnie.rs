@@ -127,7 +127,7 @@ impl Part {
                     self.timed(&theirs)?
                 } else {
                     foreign::run_anywhere(&ours)?;
-                    self.recorded(&std::fs::read_to_string(&json).context("read the document")?)?
+                    self.recorded_seconds(&std::fs::read_to_string(&json).context("read the document")?)?
                 };
                 // A killed bonnie++ leaves its files.
                 std::fs::remove_dir_all(&directory).context("remove a directory")?;
@@ -168,7 +168,7 @@ impl Part {
     }
 
     /// Returns the seconds of each test of skye, from its document.
-    fn recorded(&self, document: &str) -> Result<Vec<f64>> {
+    fn recorded_seconds(&self, document: &str) -> Result<Vec<f64>> {
         let document: Value = serde_json::from_str(document).context("understand the document")?;
         let phases = document["phases"].as_array().context("the document has no tests")?;
         ensure!(phases.len() >= self.tests.len(), "the document has {} tests", phases.len());

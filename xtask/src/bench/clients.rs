@@ -75,7 +75,7 @@ impl Figures {
         let phase = &document["phases"][0];
         let begin_ns = phase["start_ns"].as_f64().context("the document has no start")?;
         let hosts = phase["hosts"].as_array().context("the document has no clients")?;
-        let mut late_ns: Vec<_> = hosts.iter().filter_map(|host| host["start_late_ns"].as_f64()).collect();
+        let mut late_ns: Vec<_> = hosts.iter().filter_map(|host| host["start_delay_ns"].as_f64()).collect();
         late_ns.sort_by(f64::total_cmp);
         self.begin_s.push(begin_ns / 1e9);
         self.peak_mib.push(peak_mib);

@@ -50,7 +50,7 @@ const SLOTS: u32 = 4;
 const SERVICE_US: u64 = 1000;
 const SERVED_PER_SECOND: f64 = SLOTS as f64 * 1e6 / SERVICE_US as f64;
 /// Largest relative deviation of a rate from it.
-const SERVED_OFF: f64 = 0.005;
+const SERVED_DEVIATION_MAX: f64 = 0.005;
 
 /// Work of one test.
 #[derive(Debug, Clone, Copy)]
@@ -79,70 +79,72 @@ struct Figures {
 }
 
 /// A place to measure in.
-struct Bed {
+struct TestBed {
     pinned: Pinned,
     tsc: Option<Tsc>,
     scratch: tempfile::TempDir,
 }
 
 /// Prepares a place, or prints the row with the reason why there is none.
-fn bed(is_rig: bool, rows: &mut Rows<'_>) -> Result<Option<Bed>> {
+fn test_bed(is_rig: bool, rows: &mut Rows<'_>) -> Result<Option<TestBed>> {
     let refusal = engine::uring::refusal().map(|why| format!("io_uring: {why}"));
     if let Some(why) = refusal.or_else(fio::absent).or_else(|| absent().filter(|_| is_rig)) {
         return rows.push(Row::skipped("ours over fio", RATE, why)).map(|()| None);
     }
     let scratch = tempfile::Builder::new().prefix("skye-bench.").tempdir_in(crate::target_directory());
     let scratch = scratch.context("make a directory on the disk")?;
-    Ok(Some(Bed { pinned: Pinned::new()?, tsc: Tsc::calibrate(), scratch }))
+    Ok(Some(TestBed { pinned: Pinned::new()?, tsc: Tsc::calibrate(), scratch }))
 }
 
 fn disk(setting: &Setting, rows: &mut Rows<'_>) -> Result<()> {
-    let Some(bed) = bed(false, rows)? else { return Ok(()) };
-    let files: Vec<_> = (0..FILES).map(|file| bed.scratch.path().join(file.to_string())).collect();
+    let Some(test_bed) = test_bed(false, rows)? else { return Ok(()) };
+    let files: Vec<_> = (0..FILES).map(|file| test_bed.scratch.path().join(file.to_string())).collect();
     for file in &files {
         file_of(file, SIZE_BYTES)?;
     }
-    TESTS.into_iter().try_for_each(|test| rows.extend(compare_test(test, &files, setting, &bed)?))
+    TESTS.into_iter().try_for_each(|test| rows.extend(compare_test(test, &files, setting, &test_bed)?))
 }
 
 fn loop_device(setting: &Setting, rows: &mut Rows<'_>) -> Result<()> {
-    let Some(bed) = bed(true, rows)? else { return Ok(()) };
-    let disk = Disk::build(&Spec::disk().size_mib(LOOP_BYTES >> 20).in_directory(bed.scratch.path()))?;
+    let Some(test_bed) = test_bed(true, rows)? else { return Ok(()) };
+    let disk = Disk::build(&Spec::disk().size_mib(LOOP_BYTES >> 20).in_directory(test_bed.scratch.path()))?;
     let device = std::fs::File::options().write(true).open(disk.path());
     fill(&mut device.context("open the loop device")?, LOOP_BYTES)?;
-    TESTS.into_iter().try_for_each(|test| rows.extend(compare_test(test, &[disk.path()], setting, &bed)?))
+    TESTS
+        .into_iter()
+        .try_for_each(|test| rows.extend(compare_test(test, &[disk.path()], setting, &test_bed)?))
 }
 
 fn served_device(setting: &Setting, rows: &mut Rows<'_>) -> Result<()> {
-    let Some(bed) = bed(true, rows)? else { return Ok(()) };
+    let Some(test_bed) = test_bed(true, rows)? else { return Ok(()) };
     let server = Spec::fuse().slots(SLOTS).service_us(SERVICE_US);
     let disk = Disk::build(&Spec::disk().size_mib(SERVED_MIB).over(server))?;
     // With as many requests in flight as slots, each slot waits for its next one: fio shows how long.
     let as_many = Test { name: "read 4 KiB random q4", depth: SLOTS, ..TESTS[0] };
     for test in TESTS.into_iter().filter(|test| test.block_bytes == 4096).chain([as_many]) {
-        rows.extend(compare_test(test, &[disk.path()], setting, &bed)?)?;
+        rows.extend(compare_test(test, &[disk.path()], setting, &test_bed)?)?;
     }
     for depth in [2 * SLOTS, 8 * SLOTS] {
         let test = Test { depth, ..TESTS[0] };
         let values = (0..setting.pairs).map(|_| {
-            let found = measure_skye(test, &disk.path(), SERVED_NS, &bed)?;
+            let found = measure_skye(test, &disk.path(), SERVED_NS, &test_bed)?;
             Ok((found.per_second / SERVED_PER_SECOND - 1.0).abs())
         });
         let what = format!("{SLOTS} at a time of 1 ms, q{depth}: off by");
-        rows.push(Row::new(what, "", values.collect::<Result<_>>()?, Limit::AtMost(SERVED_OFF)))?;
+        rows.push(Row::new(what, "", values.collect::<Result<_>>()?, Limit::AtMost(SERVED_DEVIATION_MAX)))?;
     }
     Ok(())
 }
 
 /// Ratios of a test: skye over fio with its fastest options. Pairs alternate between the files, two on each, and the
 /// two start with different sides.
-fn compare_test(test: Test, files: &[PathBuf], setting: &Setting, bed: &Bed) -> Result<[Row; 3]> {
-    let pinned = &bed.pinned;
+fn compare_test(test: Test, files: &[PathBuf], setting: &Setting, test_bed: &TestBed) -> Result<[Row; 3]> {
+    let pinned = &test_bed.pinned;
     let tuned = fastest(test, files, pinned)?;
     let mut ratios = [const { Vec::new() }; 3];
     for pair in 0..=setting.pairs {
         let file = &files[pair / 2 % files.len()];
-        let measure_skye = || measure_skye(test, file, TIME_NS, bed);
+        let measure_skye = || measure_skye(test, file, TIME_NS, test_bed);
         let measure_fio = || measure_fio(test, file, tuned, pinned);
         let (a, b) = if pair.is_multiple_of(2) {
             let a = measure_skye()?;
@@ -171,7 +173,7 @@ fn compare_test(test: Test, files: &[PathBuf], setting: &Setting, bed: &Bed) -> 
 }
 
 /// Measures skye's worker on a file.
-fn measure_skye(test: Test, file: &Path, time_ns: u64, bed: &Bed) -> Result<Figures> {
+fn measure_skye(test: Test, file: &Path, time_ns: u64, test_bed: &TestBed) -> Result<Figures> {
     let flags = OFlags::RDWR | OFlags::DIRECT | OFlags::CLOEXEC;
     let file = rustix::fs::open(file, flags, Mode::empty()).context("open the file")?;
     let size_bytes = rustix::fs::seek(&file, rustix::fs::SeekFrom::End(0)).context("ask for its size")?;
@@ -190,9 +192,9 @@ fn measure_skye(test: Test, file: &Path, time_ns: u64, bed: &Bed) -> Result<Figu
             .context("make a ring")
     };
     let done = if test.is_write {
-        through_loop(engine, bed.tsc, ClosedLoop, Write, work, &bed.pinned)?
+        through_loop(engine, test_bed.tsc, ClosedLoop, Write, work, &test_bed.pinned)?
     } else {
-        through_loop(engine, bed.tsc, ClosedLoop, Read, work, &bed.pinned)?
+        through_loop(engine, test_bed.tsc, ClosedLoop, Read, work, &test_bed.pinned)?
     };
     let quantile_ns = |share| done.counted.latencies.quantile_ns(share) as f64;
     Ok(Figures { per_second: done.ops_per_second(), p50_ns: quantile_ns(0.5), p99_ns: quantile_ns(0.99) })

@@ -60,7 +60,7 @@ impl WorkerCounts {
 }
 
 /// Does the work while its counts are read. Returns the result of the work, and the counts.
-pub(super) fn while_drained<T>(
+pub(super) fn with_counts_reader<T>(
     pinned: &Pinned,
     reader: DeltaReader,
     work: impl FnOnce() -> T,
@@ -92,9 +92,9 @@ pub(super) fn while_drained<T>(
 
 /// Does work that counts nothing in a process of the same shape. A second thread alone makes system calls dearer: the
 /// kernel then counts the users of each descriptor with atomic instructions. Our loop does not cause that.
-pub(super) fn while_accompanied<T>(pinned: &Pinned, work: impl FnOnce() -> T) -> Result<T> {
+pub(super) fn with_second_thread<T>(pinned: &Pinned, work: impl FnOnce() -> T) -> Result<T> {
     let (_recorder, reader) = Recorder::new(Shape::default());
-    Ok(while_drained(pinned, reader, work)?.0)
+    Ok(with_counts_reader(pinned, reader, work)?.0)
 }
 
 struct Raise<'a>(&'a AtomicBool, thread::Thread);

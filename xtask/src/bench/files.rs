@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, ensure};
-use engine::budget::BOUNDLESS;
+use engine::budget::UNLIMITED;
 use engine::clock::Timer;
 use engine::files::{Create, FileLocation, IndexedOps, Measured, NameChange, RoundLimits, Stat, VisitOrder};
 use engine::names::{FILE_DIGITS, Kind, Name, Tree};
@@ -16,7 +16,7 @@ use engine::recorder::{Recorder, Shape};
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::drained::{while_accompanied, while_drained};
+use super::drained::{with_counts_reader, with_second_thread};
 use super::pinned::{Pinned, cpu_seconds};
 use super::tmpfs::Tmpfs;
 use super::{Bench, Limit, Row, Rows, Setting};
@@ -147,10 +147,10 @@ fn through_loop(
 ) -> Result<f64> {
     let (mut recorder, reader) = Recorder::new(Shape::closed(verb.steps().len()));
     let stop = AtomicBool::new(false);
-    let limits = RoundLimits { deadline_ns: u64::MAX, stop: &stop, budget: &BOUNDLESS };
+    let limits = RoundLimits { deadline_ns: u64::MAX, stop: &stop, budget: &UNLIMITED };
     let timer = timer.anchored();
     let visits = VisitOrder::in_sequence(files.start as u64, files.len() as u64);
-    let ((seconds, round), counted) = while_drained(pinned, reader, || {
+    let ((seconds, round), counted) = with_counts_reader(pinned, reader, || {
         cpu_seconds(|| verb.round(place, visits, &timer, &mut recorder, limits))
     })?;
     round.result.map_err(|failure| anyhow!("{failure:?}"))?;
@@ -166,7 +166,7 @@ fn through_loop(
 /// Seconds of a bare loop that makes one call for each name.
 fn bare(names: &[&CStr], pinned: &Pinned, call: impl Fn(&CStr) -> Result<(), Errno>) -> Result<f64> {
     let every = || names.iter().try_for_each(|name| call(name));
-    let (seconds, done) = while_accompanied(pinned, || cpu_seconds(every))?;
+    let (seconds, done) = with_second_thread(pinned, || cpu_seconds(every))?;
     done?;
     Ok(seconds)
 }
@@ -177,7 +177,7 @@ mod tests {
     use crate::bench::program;
 
     #[test]
-    fn both_do_the_same_and_leave_nothing() {
+    fn bare_and_skye_file_loops_leave_no_files() {
         let scratch = program::scratch_in_memory().unwrap();
         let files = Files::new(scratch.path(), 100).unwrap();
         let names = files.names();

@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn its_answer_is_read() {
+    fn fio_json_output_is_parsed() {
         let text = r#"note: something
             { "jobs": [ { "error": 0, "job_runtime": 500, "usr_cpu": 60.0, "sys_cpu": 40.0,
               "read": { "total_ios": 0, "iops": 0.0 },

@@ -13,7 +13,7 @@ use engine::verb::Verb;
 use engine::worker::{Limits, WorkerResult};
 use loops::{Work, worker};
 
-use super::drained::{WorkerCounts, while_drained};
+use super::drained::{WorkerCounts, with_counts_reader};
 use super::pinned::{Pinned, cpu_seconds};
 
 /// Results of a loop, and its time.
@@ -81,7 +81,7 @@ fn with_clock<E: DataEngine, C: Clock, P: Pacing, V: Verb>(
     let start_ns = Monotonic.now_ns();
     let limits = Limits { deadline_ns: start_ns.saturating_add(work.time_ns), stop: &stop };
     let worker = worker(engine, clock, pacing, verb, work, limits, recorder);
-    let ((seconds, cpu_seconds, ended), counted) = while_drained(pinned, reader, || {
+    let ((seconds, cpu_seconds, ended), counted) = with_counts_reader(pinned, reader, || {
         let start = Instant::now();
         let (cpu_seconds, ended) = cpu_seconds(|| worker.run(start_ns));
         (start.elapsed().as_secs_f64(), cpu_seconds, ended)

@@ -13,7 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
-use engine::budget::BOUNDLESS;
+use engine::budget::UNLIMITED;
 use engine::clock::Timer;
 use engine::data::PERIOD_BYTES;
 use engine::files::flows::{Calls, Flows, Kernel, PrivateFiles};
@@ -40,7 +40,7 @@ const MIXES: [(MixName, u64); 3] =
     [(MixName::Home, 20_000), (MixName::Build, 20_000), (MixName::Mail, 1_000)];
 const THREADS: usize = 16;
 /// Flows without any call, which take about a quarter of a second.
-const FLOWS_OF_NOTHING: u64 = 1_000_000;
+const EMPTY_FLOWS: u64 = 1_000_000;
 /// Least rate through the loop, relative to bare calls.
 const SHARE: f64 = 0.95;
 /// Longest time of an operation that does nothing. `home` is the mix that writes least: bytes that are made are no cost of
@@ -49,7 +49,7 @@ const NS_MAX: f64 = 60.0;
 /// Length of the buffer of bare calls: the program's pool, and room for the longest write behind it.
 const BUFFER_BYTES: usize = PERIOD_BYTES + CHUNK_BYTES_MAX as usize;
 /// Time between two visits of the reader, as in the program.
-const READING: Duration = Duration::from_millis(25);
+const DRAIN_INTERVAL: Duration = Duration::from_millis(25);
 
 fn run(setting: &Setting, rows: &mut Rows<'_>) -> Result<()> {
     let tmpfs = Tmpfs::mount_or_share()?;
@@ -81,11 +81,11 @@ fn nothing(mix: &Mix) -> Result<f64> {
     let root = rustix::fs::open("/", DIRECTORY_FLAGS, Mode::empty()).context("open /")?;
     let place = FileLocation { directory: root.as_fd(), leaves: &[], tree: tree(mix) };
     let stop = AtomicBool::new(false);
-    let limits = RoundLimits { deadline_ns: u64::MAX, stop: &stop, budget: &BOUNDLESS };
+    let limits = RoundLimits { deadline_ns: u64::MAX, stop: &stop, budget: &UNLIMITED };
     let mut flows = Flows::without_calls(mix, mix.population.files, tree(mix), 1);
     flows.populate(&place, limits);
     let (mut recorder, _) = Recorder::new(Shape::closed(flows.steps().len()));
-    let visits = VisitOrder::in_sequence(0, FLOWS_OF_NOTHING);
+    let visits = VisitOrder::in_sequence(0, EMPTY_FLOWS);
     let round = round(&mut flows, &place, visits, &Timer::best().anchored(), &mut recorder, limits);
     round.result.map_err(|failure| anyhow!("{failure:?}"))?;
     let weights: u64 = mix.flows.iter().map(|flow| flow.weight).sum();
@@ -122,7 +122,7 @@ fn through_loop(mix: &Mix, path: &Path, flows: u64) -> Result<f64> {
     let directories = Directories::new(mix, path)?;
     let timer = Timer::best().anchored();
     let (stop, start) = (AtomicBool::new(false), Barrier::new(THREADS + 1));
-    let limits = RoundLimits { deadline_ns: u64::MAX, stop: &stop, budget: &BOUNDLESS };
+    let limits = RoundLimits { deadline_ns: u64::MAX, stop: &stop, budget: &UNLIMITED };
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         let mut readers = Vec::new();
@@ -146,7 +146,7 @@ fn through_loop(mix: &Mix, path: &Path, flows: u64) -> Result<f64> {
         scope.spawn(move || {
             while !over.load(Ordering::Relaxed) {
                 readers.iter().for_each(|reader| reader.drain(|delta| _ = std::hint::black_box(delta.ops)));
-                thread::sleep(READING);
+                thread::sleep(DRAIN_INTERVAL);
             }
         });
         start.wait();
@@ -224,7 +224,7 @@ struct Tape {
 impl Tape {
     fn record(mix: &Mix, seed: u64, flows: u64) -> Self {
         let stop = AtomicBool::new(false);
-        let limits = RoundLimits { deadline_ns: u64::MAX, stop: &stop, budget: &BOUNDLESS };
+        let limits = RoundLimits { deadline_ns: u64::MAX, stop: &stop, budget: &UNLIMITED };
         // No call is made.
         let root = rustix::fs::CWD;
         let place = FileLocation { directory: root, leaves: &[], tree: tree(mix) };
@@ -409,7 +409,7 @@ mod tests {
     use crate::bench::program;
 
     #[test]
-    fn both_make_the_same_calls() {
+    fn bare_and_skye_loops_run_every_mix() {
         let scratch = program::scratch_in_memory().unwrap();
         for (name, _) in MIXES {
             let mix = Mix::shipped(name);

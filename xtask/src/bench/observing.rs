@@ -76,7 +76,7 @@ fn measure(binary: &Path, directory: &Path, test: &str, more: &[&str]) -> Result
     let phase = &document["phases"][0];
     let waited = phase["budget"]["run_queue"].as_f64().context("the kernel hides who waits for a CPU")?;
     Ok(RunResult {
-        rate: phase["rate"]["whole_ops_per_second"].as_f64().context("it has no rate")?,
+        rate: phase["rate"]["overall_ops_per_second"].as_f64().context("it has no rate")?,
         on_cpu: 1.0 - waited,
         telemetry_cpu_share: document["tool"]["telemetry_cpu_share"].as_f64().context("it has no share")?,
     })

@@ -66,7 +66,7 @@ fn run(setting: &Setting, rows: &mut Rows<'_>) -> Result<()> {
         [(INTERVALS, 200.0, Limit::AtMost(50.0)), (INTERVALS_MAX, 1000.0, Limit::None)]
     {
         let document = scratch.path().join(format!("{intervals}.json"));
-        fs::write(&document, lengthened(run.clone(), intervals).to_json()).context("write the run")?;
+        fs::write(&document, with_long_series(run.clone(), intervals).to_json()).context("write the run")?;
         let what = format!("page of {intervals} intervals a test");
         let times =
             (0..=setting.pairs).map(|_| milliseconds(&binary, &document)).collect::<Result<Vec<_>>>()?;
@@ -109,7 +109,7 @@ fn peak_mib(binary: &Path, document: &Path) -> Result<f64> {
 }
 
 /// Lengthens the run: each test has `count` intervals, none of them like another.
-fn lengthened(mut run: Run, count: u64) -> Run {
+fn with_long_series(mut run: Run, count: u64) -> Run {
     for (test, phase) in (0..).zip(run.phases.iter_mut()) {
         let Some(first) = phase.figures.intervals.first().cloned() else { continue };
         let wave = |at: u64| (at * 7919 + test * 104_729) % 1000;

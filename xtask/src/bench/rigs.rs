@@ -26,14 +26,14 @@ const PAUSE_NS: u64 = 30_000_000;
 /// Time before a measurement, in which the saved-up allowance is spent.
 const WARM_UP_NS: u64 = 300_000_000;
 /// Largest relative deviation of a rate.
-const OFF: f64 = 0.01;
+const DEVIATION_MAX: f64 = 0.01;
 /// Size of the device: so small that all of it lies in memory.
 const SIZE_MIB: u64 = 64;
 
 fn run(setting: &Setting, rows: &mut Rows<'_>) -> Result<()> {
     served(setting, rows)?;
     limited(setting, rows)?;
-    networked(setting, rows)
+    measure_network(setting, rows)
 }
 
 /// Returns the reason why this machine cannot have a rig that needs these capabilities, or `None` if it can.
@@ -46,7 +46,7 @@ fn absent(names: &[&str]) -> Option<String> {
 
 fn served(setting: &Setting, rows: &mut Rows<'_>) -> Result<()> {
     if let Some(why) = absent(&["root", "fuse", "loop"]) {
-        return rows.push(Row::skipped("servers", Limit::AtMost(OFF), why));
+        return rows.push(Row::skipped("servers", Limit::AtMost(DEVIATION_MAX), why));
     }
     let fuse = |spec: rig::FuseSpec| {
         Fuse::mount(&spec.file_bytes(SIZE_MIB << 20), Faults::default()).context("serve a file system")
@@ -58,15 +58,20 @@ fn served(setting: &Setting, rows: &mut Rows<'_>) -> Result<()> {
             queue.push(off(rate(&server.path().join("file"), 16)?, 4000.0));
         }
     }
-    rows.push(Row::new("4 slots of 1 ms, 16 readers: rate off", "", queue, Limit::AtMost(OFF)))?;
+    rows.push(Row::new("4 slots of 1 ms, 16 readers: rate off", "", queue, Limit::AtMost(DEVIATION_MAX)))?;
     let mut names = Vec::new();
     {
-        let server = fuse(Spec::fuse().slots(1).names_us(2000))?;
+        let server = fuse(Spec::fuse().slots(1).metadata_us(2000))?;
         for _ in 0..setting.pairs {
             names.push(off(lookups(server.path())?, 500.0));
         }
     }
-    rows.push(Row::new("names of 2 ms, 4 who look them up: rate off", "", names, Limit::AtMost(OFF)))?;
+    rows.push(Row::new(
+        "names of 2 ms, 4 who look them up: rate off",
+        "",
+        names,
+        Limit::AtMost(DEVIATION_MAX),
+    ))?;
     let mut slow = Vec::new();
     {
         let server = fuse(Spec::fuse().service_us(2000).slow(0.1, 20_000))?;
@@ -97,12 +102,17 @@ fn served(setting: &Setting, rows: &mut Rows<'_>) -> Result<()> {
         disk.take_served();
         device.push(off(rate(&disk.path(), 32)?, 1600.0));
     }
-    rows.push(Row::new("device of 8 slots of 5 ms, 32 readers: rate off", "", device, Limit::AtMost(OFF)))
+    rows.push(Row::new(
+        "device of 8 slots of 5 ms, 32 readers: rate off",
+        "",
+        device,
+        Limit::AtMost(DEVIATION_MAX),
+    ))
 }
 
 fn limited(setting: &Setting, rows: &mut Rows<'_>) -> Result<()> {
     if let Some(why) = absent(&["root", "loop", "blkio"]) {
-        return rows.push(Row::skipped("limits", Limit::AtMost(OFF), why));
+        return rows.push(Row::skipped("limits", Limit::AtMost(DEVIATION_MAX), why));
     }
     let mut disk = Disk::build(&Spec::disk().size_mib(SIZE_MIB))?;
     for (what, limit, reads_per_second) in LIMITS {
@@ -117,7 +127,7 @@ fn limited(setting: &Setting, rows: &mut Rows<'_>) -> Result<()> {
             format!("{what}, from burst to burst: rate off"),
             "",
             between,
-            Limit::AtMost(OFF),
+            Limit::AtMost(DEVIATION_MAX),
         ))?;
         rows.push(Row::new(format!("{what}, over 0.697 s: rate off"), "", over, Limit::None).noted(BURSTS))?;
     }
@@ -125,7 +135,7 @@ fn limited(setting: &Setting, rows: &mut Rows<'_>) -> Result<()> {
 }
 
 /// Measures the rate of a file through a network, in both directions.
-fn networked(setting: &Setting, rows: &mut Rows<'_>) -> Result<()> {
+fn measure_network(setting: &Setting, rows: &mut Rows<'_>) -> Result<()> {
     const BYTES: usize = 6 << 20;
     const BITS_PER_SECOND: u64 = 40_000_000;
     if let Some(why) = absent(&["root", "netns", "sshfs"]) {

@@ -14,7 +14,7 @@ use loops::Work;
 use rustix::fs::OFlags;
 
 use super::bare_ring::BareRing;
-use super::drained::while_accompanied;
+use super::drained::with_second_thread;
 use super::fio::{self, Job};
 use super::looped::{LoopResult, in_thread, through_loop};
 use super::pinned::{Pinned, cpu_seconds};
@@ -121,7 +121,7 @@ fn bare<const NOP: bool>(
 ) -> Result<f64> {
     in_thread(|| {
         let mut ring = BareRing::<NOP>::new(files, depth)?;
-        let (seconds, done) = while_accompanied(pinned, || cpu_seconds(|| ring.run(offsets)))?;
+        let (seconds, done) = with_second_thread(pinned, || cpu_seconds(|| ring.run(offsets)))?;
         done.map(|()| seconds)
     })
 }

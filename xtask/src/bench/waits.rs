@@ -14,19 +14,19 @@ use super::program::{self, scratch_in_memory};
 use super::{Limit, Row, Rows, Setting};
 
 /// Most seconds after a client has died, or after a signal before files are made: the others need no more for their end.
-const LOST: Limit = Limit::AtMost(5.0);
+const LOSS_SECONDS_MAX: Limit = Limit::AtMost(5.0);
 /// Most seconds for a client that never answers: 25 for the answer, and some for the end of the others.
-const UNANSWERED: Limit = Limit::AtMost(30.0);
+const UNANSWERED_SECONDS_MAX: Limit = Limit::AtMost(30.0);
 /// Longest wait for anything here. A run that takes longer is killed.
 const DEADLINE: Duration = Duration::from_secs(120);
 /// Time between two checks of a process or a file.
 const PAUSE: Duration = Duration::from_millis(5);
 /// Time in which a run comes into its wait.
-const SETTLING: Duration = Duration::from_secs(1);
+const WAIT_START_TIME: Duration = Duration::from_secs(1);
 
 /// Launcher of an agent that greets its coordinator and then sends nothing but signs of life. The frames of the real
 /// agent have their length first; `dd` takes no byte of the second one. All other programs run as they are.
-const BEATING: &str = r#"shift
+const HEARTBEAT_LAUNCHER: &str = r#"shift
 test "$2" = agent || exec "$@"
 "$@" | {
     dd bs=4 count=1 iflag=fullblock of="${0%/*}/length" 2>/dev/null
@@ -41,12 +41,12 @@ test "$2" = agent || exec "$@"
 /// Measures the waits, and prints their rows.
 pub(super) fn measure(binary: &Path, setting: &Setting, rows: &mut Rows<'_>) -> Result<()> {
     let killed: Result<Vec<_>> = (0..setting.pairs).map(|_| after_kill(binary)).collect();
-    rows.push(Row::new("an agent is killed: run has ended after", "s", killed?, LOST))?;
+    rows.push(Row::new("an agent is killed: run has ended after", "s", killed?, LOSS_SECONDS_MAX))?;
     // All at once: these runs do nothing but wait.
-    let silent = at_once(setting.pairs, || unanswered(binary, None))?;
-    rows.push(Row::new("beats and no answer: run has ended after", "s", silent, UNANSWERED))?;
-    let interrupted = at_once(setting.pairs, || unanswered(binary, Some(Signal::INT)))?;
-    rows.push(Row::new("INT and no answer: run has ended after", "s", interrupted, LOST))
+    let silent = at_once(setting.pairs, || seconds_without_answer(binary, None))?;
+    rows.push(Row::new("beats and no answer: run has ended after", "s", silent, UNANSWERED_SECONDS_MAX))?;
+    let interrupted = at_once(setting.pairs, || seconds_without_answer(binary, Some(Signal::INT)))?;
+    rows.push(Row::new("INT and no answer: run has ended after", "s", interrupted, LOSS_SECONDS_MAX))
 }
 
 /// Measures in as many threads as there are values.
@@ -62,7 +62,7 @@ fn after_kill(binary: &Path) -> Result<f64> {
     let test = ["--hosts", "local*2", "--engine", "null", "--test", "read:rnd4k:rate=20", "--time", "60"];
     let mut run = Waiting::begin(binary, &test, scratch_in_memory()?)?;
     run.until("both agents to run", |run| agents_of(run.child.id()).len() == 2)?;
-    thread::sleep(SETTLING);
+    thread::sleep(WAIT_START_TIME);
     let agent = *agents_of(run.child.id()).first().context("the agents have ended early")?;
     let started = Instant::now();
     kill_process(agent, Signal::KILL).context("kill an agent")?;
@@ -71,17 +71,17 @@ fn after_kill(binary: &Path) -> Result<f64> {
 
 /// Seconds that a run still takes once a client has greeted it and then only sends signs of life. With a signal, they
 /// count from that signal.
-fn unanswered(binary: &Path, signal: Option<Signal>) -> Result<f64> {
+fn seconds_without_answer(binary: &Path, signal: Option<Signal>) -> Result<f64> {
     let scratch = scratch_in_memory()?;
     let (launcher, greeted) = (scratch.path().join("launcher"), scratch.path().join("greeted"));
-    fs::write(&launcher, BEATING).context("write a launcher")?;
+    fs::write(&launcher, HEARTBEAT_LAUNCHER).context("write a launcher")?;
     let (launcher, remote) = (format!("sh {}", launcher.display()), binary.display().to_string());
     let hosts = ["--hosts", "local,beating", "--rsh", &launcher, "--remote-skye", &remote];
     let test = ["--engine", "null", "--test", "read:rnd4k:rate=20", "--time", "1"];
     let mut run = Waiting::begin(binary, &[&hosts[..], &test].concat(), scratch)?;
     run.until("a client to greet", |_| greeted.exists())?;
     let Some(signal) = signal else { return run.ends(Instant::now(), &[1, 2]) };
-    thread::sleep(SETTLING);
+    thread::sleep(WAIT_START_TIME);
     let started = Instant::now();
     let coordinator = Pid::from_child(&run.child);
     kill_process(coordinator, signal).context("send a signal")?;
@@ -169,10 +169,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn beating_agents_pass_one_frame() {
+    fn heartbeat_agent_passes_only_the_first_frame() {
         let scratch = scratch_in_memory().unwrap();
         let (launcher, agent) = (scratch.path().join("launcher"), scratch.path().join("real"));
-        fs::write(&launcher, BEATING).unwrap();
+        fs::write(&launcher, HEARTBEAT_LAUNCHER).unwrap();
         // 300 bytes as the first frame; all that follows is lost.
         let frame = [&300_u32.to_be_bytes()[..], &[7; 300]].concat();
         fs::File::create(scratch.path().join("frames"))

@@ -12,7 +12,7 @@ use engine::verb::Read;
 use loops::Work;
 use rustix::fs::OFlags;
 
-use super::drained::while_accompanied;
+use super::drained::with_second_thread;
 use super::looped::{in_thread, through_loop};
 use super::pinned::{Pinned, cpu_seconds};
 use super::zram_file::ZramFile;
@@ -61,7 +61,7 @@ fn bare(file: &OwnedFd, offsets: &[u64], buffer: &mut AlignedBuffer, pinned: &Pi
         Ok(())
     };
     let every = || offsets.iter().try_for_each(&mut read);
-    let (seconds, done) = in_thread(|| while_accompanied(pinned, || cpu_seconds(every)))?;
+    let (seconds, done) = in_thread(|| with_second_thread(pinned, || cpu_seconds(every)))?;
     done?;
     Ok(offsets.len() as f64 / seconds)
 }

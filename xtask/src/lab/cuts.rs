@@ -26,9 +26,9 @@ const CHECKS: &str = include_str!("../../lab/checks.sh");
 /// Script of a guest that checks, and then writes until it is killed.
 const CUT: &str = include_str!("../../lab/cuts.sh");
 /// Script of a guest that writes to a disk with a log.
-const LOGGED: &str = include_str!("../../lab/logged.sh");
+const LOG_SCRIPT: &str = include_str!("../../lab/logged.sh");
 /// Script of a guest that checks disks made from a log.
-const REPLAYED: &str = include_str!("../../lab/replayed.sh");
+const REPLAY_SCRIPT: &str = include_str!("../../lab/replayed.sh");
 /// Time in which a guest starts and checks.
 const CHECK: Duration = Duration::from_secs(180);
 /// Time in which a guest writes a log, or checks all disks made from it.
@@ -59,7 +59,7 @@ pub fn replay(kernel: &Kernel, program: &Path, points: usize) -> Result<Cuts> {
     let supplies = Supplies::load(kernel)?;
     let disks = super::scratch()?;
     let put = |shared: &Path| super::put(program, shared);
-    let logged = Guest::boot(&supplies, disks.path(), &[CHECKS, LOGGED].concat(), put)?.wait(LOG)?;
+    let logged = Guest::boot(&supplies, disks.path(), &[CHECKS, LOG_SCRIPT].concat(), put)?.wait(LOG)?;
     let log = Log::open(&disks.path().join("disk1"))
         .with_context(|| fs::read_to_string(logged.path().join("lab/out")).unwrap_or_default())?;
     let images = |shared: &Path| -> Result<()> {
@@ -82,7 +82,8 @@ pub fn replay(kernel: &Kernel, program: &Path, points: usize) -> Result<Cuts> {
         Ok(())
     };
     let checked =
-        Guest::boot(&supplies, super::scratch()?.path(), &[CHECKS, REPLAYED].concat(), images)?.wait(LOG)?;
+        Guest::boot(&supplies, super::scratch()?.path(), &[CHECKS, REPLAY_SCRIPT].concat(), images)?
+            .wait(LOG)?;
     let mut found = Cuts::default();
     found.read(&checked.path().join("lab"));
     found.cuts = lines(&checked.path().join("lab/looked")).len().try_into()?;

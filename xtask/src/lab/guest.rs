@@ -17,7 +17,7 @@ const BOOT: Duration = Duration::from_secs(120);
 /// The same for a guest with hardware virtualisation. It hangs if the processor cannot run guests.
 const BOOT_ON_PROCESSOR: Duration = Duration::from_secs(10);
 /// Poll interval for the state of a guest.
-const PATIENCE: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Maximum length of console output in an error.
 const CONSOLE_MAX: usize = 4000;
 /// Devices of NVMe that a guest has.
@@ -207,7 +207,7 @@ impl Guest {
             if start.elapsed() > limit {
                 bail!("a guest did not exit within {} s; {}", limit.as_secs(), self.last_output());
             }
-            sleep(PATIENCE);
+            sleep(POLL_INTERVAL);
         }
         ensure!(self.shared().join("ended").exists(), "a guest exited too early; {}", self.last_output());
         self.cut()
@@ -227,7 +227,7 @@ impl Guest {
                 limit.as_secs(),
                 self.last_output()
             );
-            sleep(PATIENCE);
+            sleep(POLL_INTERVAL);
         }
         Ok(())
     }

@@ -20,7 +20,7 @@ pub(super) struct Test {
     pub target: String,
     /// Words that choose this program for `cargo test`: "-p skye --test e2e".
     pub selection: String,
-    /// Path in the program: "limiters::throttles".
+    /// Path in the program: "limiters::cgroup_io_throttle_is_named".
     pub name: String,
     /// Outcome of the test.
     pub outcome: Outcome,

@@ -3,7 +3,7 @@
 use super::Tree;
 
 /// Crates of the workspace that each crate may use; its directory is `crates/NAME`.
-const ARROWS: &[(&str, &[&str])] = &[
+const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
     ("model", &[]),
     ("stats", &[]),
     ("engine", &["model"]),
@@ -31,11 +31,11 @@ fn manifests(tree: &Tree) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
-pub(super) fn arrows(tree: &Tree) -> Vec<String> {
+pub(super) fn check_dependencies(tree: &Tree) -> Vec<String> {
     let mut complaints = Vec::new();
     for (name, text) in manifests(tree) {
         let path = format!("crates/{name}/Cargo.toml");
-        let Some((_, may_use)) = ARROWS.iter().find(|(known, _)| *known == name) else {
+        let Some((_, may_use)) = ALLOWED_DEPENDENCIES.iter().find(|(known, _)| *known == name) else {
             complaints.push(format!("{path}: the crate `{name}` is unknown to xtask"));
             continue;
         };
@@ -47,7 +47,7 @@ pub(super) fn arrows(tree: &Tree) -> Vec<String> {
             }
         };
         for used in dependencies(&manifest) {
-            let ours = used == "xtask" || ARROWS.iter().any(|(known, _)| *known == used);
+            let ours = used == "xtask" || ALLOWED_DEPENDENCIES.iter().any(|(known, _)| *known == used);
             if ours && !may_use.contains(&used.as_str()) {
                 complaints.push(format!("{path}: `{name}` may not use `{used}`"));
             }
@@ -114,14 +114,14 @@ mod tests {
     fn forbidden_dependency_is_found() {
         let sound =
             "[dependencies]\nmodel.workspace = true\nserde = \"1\"\n[dev-dependencies]\nrun.workspace = true";
-        assert_eq!(arrows(&tree(&[("crates/engine/Cargo.toml", sound)])), NONE);
+        assert_eq!(check_dependencies(&tree(&[("crates/engine/Cargo.toml", sound)])), NONE);
         for crossing in [
             "[dependencies]\nobserve.workspace = true",
             "[dependencies]\neyes = { package = \"observe\", path = \"../observe\" }",
             "[build-dependencies]\nobserve.workspace = true",
             "[target.'cfg(unix)'.dependencies]\nobserve.workspace = true",
         ] {
-            let complaints = arrows(&tree(&[("crates/engine/Cargo.toml", crossing)]));
+            let complaints = check_dependencies(&tree(&[("crates/engine/Cargo.toml", crossing)]));
             assert_eq!(
                 complaints,
                 ["crates/engine/Cargo.toml: `engine` may not use `observe`"],
@@ -129,8 +129,8 @@ mod tests {
             );
         }
         let tests_only = "[dependencies]\nxtask = { path = \"../../xtask\" }";
-        assert_eq!(arrows(&tree(&[("crates/run/Cargo.toml", tests_only)])).len(), 1);
-        assert_eq!(arrows(&tree(&[("crates/attic/Cargo.toml", "")])).len(), 1);
+        assert_eq!(check_dependencies(&tree(&[("crates/run/Cargo.toml", tests_only)])).len(), 1);
+        assert_eq!(check_dependencies(&tree(&[("crates/attic/Cargo.toml", "")])).len(), 1);
     }
 
     #[test]

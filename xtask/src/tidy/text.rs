@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn page_with_another_oldest_rust_is_found() {
+    fn page_with_wrong_minimum_rust_version_is_found() {
         let cargo = ("Cargo.toml", "rust-version = \"1.88\"");
         let page = ("CONTRIBUTING.md", "Rust 1.88.");
         let with = |readme| oldest_rust(&tree(&[cargo, ("README.md", readme), page])).len();
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn capabilities_that_nobody_names_are_found() {
+    fn capabilities_missing_from_docs_or_ci_are_found() {
         let list = ("xtask/src/capability.rs", "Capability::new(\"loop\", Capability::new(\"zram\",");
         let documents = |text, ci| tree(&[list, ("CONTRIBUTING.md", text), (".ci/run", ci)]);
         assert_eq!(capabilities(&documents("`loop` and `zram`", "=loop,zram}\"")), NONE);

@@ -47,7 +47,7 @@ impl NameOps for Append {
         timer: &mut StepTimer<'_>,
     ) -> Result<(), CallError> {
         let wanted_bytes = self.bytes.len();
-        timer.pay(wanted_bytes as u64)?;
+        timer.charge(wanted_bytes as u64)?;
         let opened = open_first(directory, name, APPEND_FLAGS, timer)?;
         let got_bytes = rustix::io::write(&opened, &self.bytes).map_err(|errno| (1, errno.into()))?;
         if got_bytes != wanted_bytes {
@@ -135,7 +135,7 @@ impl FileOps for Restore {
         if found_bytes > size_bytes {
             rustix::fs::ftruncate(&opened, size_bytes).map_err(|errno| (2, errno.into()))?;
         } else if let Some(content) = self.content.as_mut().filter(|_| found_bytes < size_bytes) {
-            timer.pay(size_bytes - found_bytes)?;
+            timer.charge(size_bytes - found_bytes)?;
             rustix::fs::seek(&opened, SeekFrom::Start(found_bytes)).map_err(|errno| (3, errno.into()))?;
             content.write(file, found_bytes, size_bytes, &opened).map_err(|errno| (3, errno.into()))?;
             self.written_bytes += size_bytes - found_bytes;
@@ -239,7 +239,7 @@ pub struct Copy {
     from: Name,
     to: Name,
     content: Content,
-    way: CopyMethod,
+    method: CopyMethod,
     is_durable: bool,
 }
 
@@ -248,7 +248,7 @@ impl Copy {
     /// durable.
     pub fn new(names: Names, content: Content, by: CopyWay, chunk_bytes: u64, is_durable: bool) -> Self {
         let chunk_bytes = chunk_bytes.max(1);
-        let way = match by {
+        let method = match by {
             CopyWay::ReadWrite => CopyMethod::ReadWrite(vec![0; chunk_bytes as usize].into()),
             CopyWay::CopyRange => CopyMethod::CopyRange(chunk_bytes),
             CopyWay::Reflink => CopyMethod::Reflink,
@@ -257,7 +257,7 @@ impl Copy {
             from: Name::new(names, Kind::File),
             to: Name::new(names, Kind::Copy),
             content,
-            way,
+            method,
             is_durable,
         }
     }
@@ -265,7 +265,7 @@ impl Copy {
 
 impl FileOps for Copy {
     fn steps(&self) -> &'static [&'static str] {
-        match (&self.way, self.is_durable) {
+        match (&self.method, self.is_durable) {
             (CopyMethod::ReadWrite(_), false) => &["open", "create", "read", "write", "close"],
             (CopyMethod::ReadWrite(_), true) => &["open", "create", "read", "write", "fsync", "close"],
             (CopyMethod::CopyRange(_), false) => &["open", "create", "copy_file_range", "close"],
@@ -284,13 +284,13 @@ impl FileOps for Copy {
     ) -> Result<(), CallError> {
         let size_bytes = self.content.size_bytes(file);
         // The server or file system may copy the data or share the blocks; that is unknown beforehand.
-        timer.pay(size_bytes)?;
+        timer.charge(size_bytes)?;
         let from = open_first(place.directory, self.from.path_of(file), READ_FLAGS, timer)?;
         let to = rustix::fs::openat(place.directory, self.to.path_of(file), CREATE_FLAGS, CREATE_MODE);
         let to = to.map_err(|errno| (1, errno.into()))?;
         timer.record_step(1);
-        self.way.copy(&from, &to, size_bytes, timer)?;
-        let mut step = if matches!(self.way, CopyMethod::ReadWrite(_)) { 4 } else { 3 };
+        self.method.copy(&from, &to, size_bytes, timer)?;
+        let mut step = if matches!(self.method, CopyMethod::ReadWrite(_)) { 4 } else { 3 };
         if self.is_durable {
             // The copy is durable only once its name is, too.
             let synced = rustix::fs::fsync(&to).and_then(|()| rustix::fs::fsync(place.leaf(file)));
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn files_grow_and_shrink_and_become_what_they_were() {
+    fn restore_undoes_append_and_truncate() {
         on_files(|place, held| {
             let before = held('f');
             let sizes: u64 = before.iter().map(|file| file.len() as u64).sum();

@@ -8,7 +8,7 @@ use rustix::fs::{Mode, OFlags, RawDir};
 use rustix::io::Errno;
 
 use super::{CallError, FileLocation, NameOps, READ_FLAGS, Round, RoundLimits, StepTimer, Walk};
-use crate::budget::Purse;
+use crate::budget::Allotment;
 use crate::clock::{Clock, Timer};
 use crate::failure::{Cause, Failure};
 use crate::names::{Kind, Name, NameFormat, Names, Tree};
@@ -47,8 +47,8 @@ impl Readdir {
         let mut next_tick_ns = start_ns + INTERVAL_NS;
         for dir in 0..place.tree.dirs {
             let (last_ns, since_ns) = (round.end_ns, round.end_ns);
-            let purse = Purse::empty(limits.budget);
-            let mut timer = StepTimer { clock, recorder, last_ns, since_ns, next_tick_ns, purse };
+            let allotment = Allotment::empty(limits.budget);
+            let mut timer = StepTimer { clock, recorder, last_ns, since_ns, next_tick_ns, allotment };
             let read = self.directory(place, dir, &mut timer, &mut round.done, limits);
             round.end_ns = timer.last_ns;
             drop(timer);

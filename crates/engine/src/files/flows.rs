@@ -10,7 +10,7 @@ use std::ffi::CStr;
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
-use model::mix::{Arrival, LOG_BYTES, Operation};
+use model::mix::{FileCreation, LOG_BYTES, Operation};
 use rustix::io::Errno;
 
 use super::directories::BUFFER_BYTES;
@@ -239,7 +239,7 @@ impl<P: Population, K: Calls> Flows<P, K> {
         if !self.has_log || self.log.is_some() {
             return Ok(0);
         }
-        budget.pay(LOG_BYTES).map_err(|errno| self.failure(0, errno.into()))?;
+        budget.charge(LOG_BYTES).map_err(|errno| self.failure(0, errno.into()))?;
         let mut name = [0; 2 + FILE_DIGITS];
         name[0] = Kind::Symlink as u8;
         write_digits(&mut name[1..=FILE_DIGITS], self.population.thread());
@@ -298,7 +298,7 @@ impl<P: Population, K: Calls> Flows<P, K> {
             }
             Operation::Create { arrival, is_synced } => {
                 self.population.release(*held);
-                *held = self.create(place, arrival, is_synced, |bytes| timer.purse.pay(bytes))?;
+                *held = self.create(place, arrival, is_synced, |bytes| timer.allotment.charge(bytes))?;
                 timer.recorder.write(held.size_bytes());
             }
             Operation::Read => {
@@ -314,24 +314,24 @@ impl<P: Population, K: Calls> Flows<P, K> {
                 self.calls.close(opened)?;
             }
             Operation::Append { bytes, is_synced } => {
-                timer.purse.pay(bytes)?;
+                timer.allotment.charge(bytes)?;
                 self.change(held, false, size_bytes, bytes, is_synced, place)?;
                 held.resize(size_bytes + bytes);
                 timer.recorder.write(bytes);
             }
             Operation::Overwrite { bytes, is_synced } => {
                 let (at_bytes, bytes) = self.part(size_bytes, bytes);
-                timer.purse.pay(bytes)?;
+                timer.allotment.charge(bytes)?;
                 self.change(held, false, at_bytes, bytes, is_synced, place)?;
                 timer.recorder.write(bytes);
             }
             Operation::Rewrite { is_synced } => {
-                timer.purse.pay(size_bytes)?;
+                timer.allotment.charge(size_bytes)?;
                 self.change(held, true, 0, size_bytes, is_synced, place)?;
                 timer.recorder.write(size_bytes);
             }
             Operation::Log { bytes, is_synced } => {
-                timer.purse.pay(bytes)?;
+                timer.allotment.charge(bytes)?;
                 self.append_to_log(bytes, is_synced)?;
                 timer.recorder.write(bytes);
             }
@@ -421,29 +421,29 @@ impl<P: Population, K: Calls> Flows<P, K> {
     fn create(
         &mut self,
         place: &FileLocation<'_>,
-        arrival: Arrival,
+        arrival: FileCreation,
         is_synced: bool,
-        pay: impl FnOnce(u64) -> Result<(), Errno>,
+        charge: impl FnOnce(u64) -> Result<(), Errno>,
     ) -> Result<ClaimedFile, Cause> {
         let directory = place.directory;
         let made = self.population.new_file(0);
         let number = made.number;
         self.at = number;
         let size_bytes = self.sizes[(mix(self.seed ^ mix(number)) as usize) % SIZES];
-        pay(size_bytes)?;
+        charge(size_bytes)?;
         let mut held = made;
         held.resize(size_bytes);
-        let first = if arrival == Arrival::Named { Kind::File } else { Kind::Link };
+        let first = if arrival == FileCreation::Named { Kind::File } else { Kind::Link };
         let opened = self.calls.create(directory, self.paths.path_of(first, number))?;
         self.write(&opened, number, 0, size_bytes)?;
         if is_synced {
             self.calls.sync(&opened)?;
         }
         self.calls.close(opened)?;
-        if arrival != Arrival::Named {
+        if arrival != FileCreation::Named {
             let (from, to) = self.paths.pair([first, Kind::File], number);
             match arrival {
-                Arrival::Linked => {
+                FileCreation::Linked => {
                     self.calls.link(directory, from, to)?;
                     self.calls.unlink(directory, from)?;
                 }
@@ -565,7 +565,7 @@ impl<P: Population, K: Calls> FileOps for Flows<P, K> {
             if limits.stop.load(std::sync::atomic::Ordering::Relaxed) {
                 break;
             }
-            match self.create(place, Arrival::Named, false, |bytes| limits.budget.pay(bytes)) {
+            match self.create(place, FileCreation::Named, false, |bytes| limits.budget.charge(bytes)) {
                 Ok(made) => {
                     written_bytes += made.size_bytes();
                     self.population.release(made);
@@ -590,7 +590,7 @@ impl<P: Population, K: Calls> FileOps for Flows<P, K> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::budget::BOUNDLESS;
+    use crate::budget::UNLIMITED;
     use crate::clock::Timer;
     use crate::files::tests::watched;
     use crate::files::{VisitOrder, round};
@@ -604,7 +604,7 @@ mod tests {
     use std::sync::atomic::AtomicBool;
 
     fn limits(stop: &AtomicBool) -> RoundLimits<'_> {
-        RoundLimits { deadline_ns: u64::MAX, stop, budget: &BOUNDLESS }
+        RoundLimits { deadline_ns: u64::MAX, stop, budget: &UNLIMITED }
     }
 
     fn below(directory: &Path) -> Vec<(PathBuf, u64)> {
@@ -762,7 +762,7 @@ mod tests {
     }
 
     #[test]
-    fn flows_come_as_often_as_they_weigh() {
+    fn flow_frequency_equals_its_weight() {
         let of = Mix::shipped(MixName::Home);
         let mut flows = Flows::new(of, 10, Tree { files: 10, dirs: 1, levels: 1 }, 1);
         let weights: usize = of.flows.iter().map(|flow| flow.weight as usize).sum();
@@ -819,7 +819,7 @@ mod tests {
             let limits = RoundLimits {
                 deadline_ns: Monotonic.now_ns() + 300_000_000,
                 stop: &stop,
-                budget: &BOUNDLESS,
+                budget: &UNLIMITED,
             };
             let visits = VisitOrder::in_sequence(0, u64::MAX);
             let round = round(&mut slow, &place, visits, &Timer::Kernel, recorder, limits);

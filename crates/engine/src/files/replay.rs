@@ -23,7 +23,7 @@ const SLICE_BYTES_MIN: usize = 4096;
 /// Position of `Close` among the steps.
 const CLOSE: usize = 1;
 /// Seconds by which dbench sets times of access and of change back.
-const SET_BACK: [i64; 2] = [10, 12];
+const BACKDATE_SECONDS: [i64; 2] = [10, 12];
 
 const OPEN_FLAGS: OFlags = OFlags::RDWR.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 const DIRECTORY_FLAGS: OFlags = READ_FLAGS.union(OFlags::DIRECTORY);
@@ -116,7 +116,7 @@ pub struct Replay {
     seed: u64,
     unexpected: Option<Unexpected>,
     /// Error of a close between two passes that ends the test.
-    unclosed: Option<Errno>,
+    close_error: Option<Errno>,
 }
 
 impl Replay {
@@ -150,7 +150,7 @@ impl Replay {
             random: mix(seed) | 1,
             seed,
             unexpected: None,
-            unclosed: None,
+            close_error: None,
             load,
         }
     }
@@ -159,11 +159,11 @@ impl Replay {
     #[cold]
     fn begin_pass(&mut self, timer: &mut StepTimer<'_>) -> bool {
         for slot in 0..self.handles.len() {
-            if let Some(closed) = self.handles[slot].take().map(close) {
-                self.closed(closed);
+            if let Some(close_result) = self.handles[slot].take().map(close) {
+                self.close_result(close_result);
             }
         }
-        if self.unclosed.is_some() {
+        if self.close_error.is_some() {
             // The next operation finds no call, and returns the error.
             self.next = self.load.calls.len();
             return false;
@@ -175,13 +175,13 @@ impl Replay {
     }
 
     /// Takes the end of a close between two passes, which counts as that of the last line.
-    fn closed(&mut self, closed: Result<(), Errno>) {
-        let Err(errno) = closed else { return };
-        if is_answer(errno) {
+    fn close_result(&mut self, close_result: Result<(), Errno>) {
+        let Err(errno) = close_result else { return };
+        if is_operation_result(errno) {
             self.next = self.load.calls.len() - 1;
             self.note(CLOSE, Some(errno));
         } else {
-            self.unclosed.get_or_insert(errno);
+            self.close_error.get_or_insert(errno);
         }
     }
 
@@ -269,7 +269,7 @@ impl Replay {
                 return Ok(got == part.moved as usize);
             }
             Operation::Write(part) => {
-                timer.purse.pay(part.bytes.into())?;
+                timer.allotment.charge(part.bytes.into())?;
                 let written = self.write(part)?;
                 timer.recorder.write(written as u64);
                 return Ok(written == part.moved as usize);
@@ -366,9 +366,9 @@ impl Replay {
     fn found(&mut self, number: u32) -> u64 {
         let further = |by: u64| self.offset.wrapping_add(by);
         let found = match &self.load.offsets[number as usize] {
-            Offset::Further(by) => further(*by),
-            Offset::FurtherByNumber => further(self.client.number),
-            Offset::FurtherByClients => further(self.client.count),
+            Offset::RelativeBytes(by) => further(*by),
+            Offset::RelativeByClientNumber => further(self.client.number),
+            Offset::RelativeByClientCount => further(self.client.count),
             Offset::Random(changes) => {
                 self.random = mix(self.random);
                 changes.iter().fold(self.random, |drawn, change| match change {
@@ -416,7 +416,7 @@ impl Replay {
 
     fn set_times(&mut self, slot: u32, path: u32, directory: BorrowedFd<'_>) -> Result<(), Errno> {
         let stat = rustix::fs::fstat(self.open(slot)?)?;
-        let [access, change] = SET_BACK;
+        let [access, change] = BACKDATE_SECONDS;
         let at = |seconds: i64| Timespec { tv_sec: seconds, tv_nsec: 0 };
         let times = Timestamps {
             last_access: at(stat.st_atime as i64 - access),
@@ -465,8 +465,8 @@ fn delete_files(parent: BorrowedFd<'_>, path: &CStr, listings: &mut [Listing]) -
 
 /// Returns true for an error that is a result of the operation: about its names, its handle or its lock. Any other
 /// error is one of the file system or the device, and ends the test.
-fn is_answer(errno: Errno) -> bool {
-    const ANSWERS: [Errno; 17] = [
+fn is_operation_result(errno: Errno) -> bool {
+    const RESULT_ERRNOS: [Errno; 17] = [
         Errno::NOENT,
         Errno::EXIST,
         Errno::NOTDIR,
@@ -485,7 +485,7 @@ fn is_answer(errno: Errno) -> bool {
         Errno::OVERFLOW,
         Errno::NOTSUP,
     ];
-    ANSWERS.contains(&errno)
+    RESULT_ERRNOS.contains(&errno)
 }
 
 impl FileOps for Replay {
@@ -543,7 +543,7 @@ impl FileOps for Replay {
         timer: &mut StepTimer<'_>,
     ) -> Result<(), CallError> {
         let Some(&call) = self.load.calls.get(self.next) else {
-            return Err((CLOSE, self.unclosed.unwrap_or(Errno::IO).into()));
+            return Err((CLOSE, self.close_error.unwrap_or(Errno::IO).into()));
         };
         let step = call.operation.step().unwrap_or(0);
         timer.enter(step);
@@ -551,7 +551,7 @@ impl FileOps for Replay {
         match (ended, call.expected) {
             (Ok(true), _) | (Ok(false), Expected::Any) => {}
             (Ok(false), _) => self.note(step, None),
-            (Err(errno), _) if !is_answer(errno) => return Err((step, errno.into())),
+            (Err(errno), _) if !is_operation_result(errno) => return Err((step, errno.into())),
             (Err(_), Expected::Failure | Expected::Any) => {}
             (Err(errno), Expected::Success) => self.note(step, Some(errno)),
         }

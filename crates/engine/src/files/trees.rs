@@ -141,7 +141,7 @@ pub struct RemoveTree {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RemovalEnd {
     /// Everything is removed.
-    Whole,
+    Complete,
     /// Names outside the set remain.
     Foreign,
     /// The deadline or the stop flag ended it.
@@ -179,7 +179,7 @@ impl RemoveTree {
         let expected = files.map(|files| files + self.names.tree.directories());
         let result = match (removed, expected) {
             (Ok(RemovalEnd::Foreign), _) => Err(failed("remove", done, Cause::Foreign)),
-            (Ok(RemovalEnd::Whole), Some(files)) if done != files => {
+            (Ok(RemovalEnd::Complete), Some(files)) if done != files => {
                 Err(failed("getdents64", done, Cause::Names { came: done, files }))
             }
             (Ok(_), _) => Ok(()),
@@ -226,7 +226,7 @@ impl Removal {
             opened => opened.map_err(|errno| Self::failed(Self::OPEN, walk.done, errno))?,
         };
         walk.timer.record_step(Self::OPEN);
-        let mut emptied = RemovalEnd::Whole;
+        let mut emptied = RemovalEnd::Complete;
         let mut entries = RawDir::new(&directory, buffer);
         loop {
             let calls_kernel = entries.is_buffer_empty();
@@ -245,7 +245,7 @@ impl Removal {
                 (Self::UNLINK, AtFlags::empty())
             } else if is_directory(name.to_bytes()) {
                 match self.empty(directory.as_fd(), name, deeper, walk)? {
-                    RemovalEnd::Whole => (Self::RMDIR, AtFlags::REMOVEDIR),
+                    RemovalEnd::Complete => (Self::RMDIR, AtFlags::REMOVEDIR),
                     RemovalEnd::Foreign => {
                         emptied = RemovalEnd::Foreign;
                         continue;

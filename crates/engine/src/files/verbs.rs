@@ -436,7 +436,7 @@ impl FileOps for Create {
         timer: &mut StepTimer<'_>,
     ) -> Result<(), CallError> {
         let size_bytes = self.content.as_ref().map_or(0, |content| content.size_bytes(file));
-        timer.pay(size_bytes)?;
+        timer.charge(size_bytes)?;
         let made = rustix::fs::openat(place.directory, self.name.path_of(file), CREATE_FLAGS, CREATE_MODE);
         let made = made.map_err(|errno| (0, errno.into()))?;
         timer.record_step(0);

@@ -395,7 +395,7 @@ fn frames_add_up_to_what_happened() {
 }
 
 #[test]
-fn ten_minutes_take_no_ten_minutes() {
+fn ten_simulated_minutes_have_all_operations_and_frames() {
     let device = "latency = { kind = \"fixed\", mean_us = 1000 }";
     let outcome = closed(Setup { device, seconds: 600.0, ..SETUP }, verb::Read);
     assert_eq!((outcome.total(), outcome.frames.len()), (600_000, 6000));

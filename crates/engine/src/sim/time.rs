@@ -21,7 +21,7 @@ struct Window {
 
 /// Stalls of one kind: start of the next one, length, and distance of the starts.
 #[derive(Debug, Clone, Copy)]
-struct Stalling {
+struct StallSchedule {
     start: u64,
     length: u64,
     every: Option<u64>,
@@ -30,7 +30,7 @@ struct Stalling {
 /// Converts between clock time and device time, both since the start of the phase.
 #[derive(Debug, Default)]
 pub(super) struct Stalls {
-    coming: Vec<Stalling>,
+    schedules: Vec<StallSchedule>,
     /// Windows that are not over yet, as far as anyone has looked ahead.
     windows: VecDeque<Window>,
     /// Clock time and device time at the end of the last window.
@@ -39,26 +39,26 @@ pub(super) struct Stalls {
 
 impl Stalls {
     pub(super) fn new(stalls: &[Stall]) -> Self {
-        let coming = stalls.iter().map(|stall| Stalling {
+        let schedules = stalls.iter().map(|stall| StallSchedule {
             start: (stall.at_s * 1e12) as u64,
             length: (stall.length_ms * 1e9) as u64,
             every: stall.every_s.map(|every_s| ((every_s * 1e12) as u64).max(1)),
         });
-        Self { coming: coming.collect(), ..Self::default() }
+        Self { schedules: schedules.collect(), ..Self::default() }
     }
 
     /// Upper bound on the share of time that is stalled.
     pub(super) fn share(&self) -> f64 {
-        self.coming.iter().filter_map(|stall| Some(stall.length as f64 / stall.every? as f64)).sum()
+        self.schedules.iter().filter_map(|stall| Some(stall.length as f64 / stall.every? as f64)).sum()
     }
 
     /// Looks ahead to one more window. Returns false if there is none.
     fn look_ahead(&mut self) -> bool {
-        let Some(start) = self.coming.iter().map(|stall| stall.start).min() else { return false };
+        let Some(start) = self.schedules.iter().map(|stall| stall.start).min() else { return false };
         let mut end = start;
         let mut grows = true;
         while std::mem::take(&mut grows) {
-            self.coming.retain_mut(|stall| {
+            self.schedules.retain_mut(|stall| {
                 if stall.start <= end {
                     end = end.max(stall.start.saturating_add(stall.length));
                     grows = true;

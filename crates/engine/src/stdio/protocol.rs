@@ -116,11 +116,11 @@ pub struct Counts {
 /// # Errors
 /// The line is no such message.
 pub fn parse<M: DeserializeOwned>(line: &str) -> io::Result<M> {
-    serde_json::from_str(line).map_err(|_| misunderstood(line))
+    serde_json::from_str(line).map_err(|_| invalid_message(line))
 }
 
 /// Error for a line that is no message, or none for its time.
-pub(super) fn misunderstood(line: &str) -> io::Error {
+pub(super) fn invalid_message(line: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("`{line}` is unexpected here"))
 }
 

@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn without_flags_it_is_what_the_original_does() {
+    fn defaults_equal_those_of_the_original() {
         let plain = options("");
         assert_eq!((plain.size_mib, plain.volumes, plain.seekers, plain.seeks), (100, 1, 3, 4000));
         assert_eq!((plain.program, plain.form, plain.label), (Program::V1_4, Form::Text, None));
@@ -256,12 +256,12 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn no_word_is_too_strange(words: Vec<String>) {
+        fn any_arguments_parse_without_panic(words: Vec<String>) {
             let _ = Options::parse(words.into_iter().map(OsString::from));
         }
 
         #[test]
-        fn nor_is_any_flag(words in proptest::collection::vec("-{0,2}[dsmpSyvufhrzo]{0,2}[a-z0-9_=.]{0,8}", 0..6)) {
+        fn any_flags_parse_without_panic(words in proptest::collection::vec("-{0,2}[dsmpSyvufhrzo]{0,2}[a-z0-9_=.]{0,8}", 0..6)) {
             let _ = Options::parse(words.into_iter().map(OsString::from));
         }
     }

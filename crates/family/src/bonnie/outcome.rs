@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_are_what_was_moved_in_the_time() {
+    fn rate_is_amount_divided_by_elapsed_time() {
         let write = phase("write:seq1m", 1024, 1 << 30, 4_000_000_000);
         let seeks = phase("rw:rnd16k:t3", 4000, 4000 << 14, 500_000_000);
         let table = table_of(&options(""), &[(Test::PutBlock, &write), (Test::Seeks, &seeks)], "ada");

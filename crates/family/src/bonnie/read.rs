@@ -63,7 +63,7 @@ struct Heading {
     is_synced: Option<bool>,
     columns: Option<(bool, bool, u64, u64)>,
     /// Program of the row that comes next.
-    awaits: Option<Program>,
+    next_row_program: Option<Program>,
 }
 
 impl Heading {
@@ -86,7 +86,7 @@ impl Heading {
         let is_units = line.trim_start().starts_with("Machine") && line.contains("/sec %CPU");
         if is_units {
             let unit = line.split_whitespace().nth(1);
-            self.awaits = match unit {
+            self.next_row_program = match unit {
                 Some("GB") => Some(Program::V64),
                 Some("MB") => Some(Program::V1_4),
                 _ => None,
@@ -117,7 +117,7 @@ fn lines(text: &str) -> ParsedTables {
         if line.trim().is_empty() || heading.accept_line(line) {
             continue;
         }
-        let awaited = heading.awaits.take();
+        let awaited = heading.next_row_program.take();
         let row = match awaited {
             Some(Program::V64) => row_64(line),
             _ => row_1_4(line),
@@ -247,7 +247,7 @@ fn rows(text: &str) -> ParsedTables {
         } else if let Some((size, volumes)) = size_and_volumes(second) {
             let table = table_of_cells(&cells).map(|table| Table { size_mib: size, volumes, ..table });
             found.push((line, table.ok_or_else(|| problem(line, &cells.join(" "), CELLS_1_4))));
-        } else if let Some(size) = optional_whole(second).filter(|_| is_table_of_64) {
+        } else if let Some(size) = optional_integer(second).filter(|_| is_table_of_64) {
             let program = Program::V64;
             let table = table_of_cells(&cells).map(|table| Table { program, size_mib: size, ..table });
             found.push((line, table.ok_or_else(|| problem(line, &cells.join(" "), CELLS_64))));
@@ -282,7 +282,7 @@ fn tags<'a>(lower: &'a str, names: &'a [&'a str]) -> impl Iterator<Item = usize>
 /// "400 * 1": MiB and volumes.
 fn size_and_volumes(text: &str) -> Option<(Option<u64>, u64)> {
     let (size, volumes) = text.split_once('*')?;
-    Some((optional_whole(size.trim())?, parse_integer(volumes.trim())?))
+    Some((optional_integer(size.trim())?, parse_integer(volumes.trim())?))
 }
 
 /// Makes a table of a row of 14 cells; the caller reads the second.
@@ -312,7 +312,7 @@ fn parse_integer(text: &str) -> Option<u64> {
 }
 
 /// Parses a whole number, or the sign for an absent one.
-fn optional_whole(text: &str) -> Option<Option<u64>> {
+fn optional_integer(text: &str) -> Option<Option<u64>> {
     if text == ABSENT { Some(None) } else { parse_integer(text).map(Some) }
 }
 
@@ -516,12 +516,12 @@ mod tests {
         }
 
         #[test]
-        fn no_text_makes_it_panic(text: String) {
+        fn any_text_parses_without_panic(text: String) {
             let _ = read(&text);
         }
 
         #[test]
-        fn nor_does_what_resembles_a_table(text in "((Machine    (MB K|GB M)/sec %CPU\n)?[a-z0-9é]{0,8}[0-9 ]{0,4}\\*? ?([0-9]{0,9}[. -]?){0,16}\n|<[tT][rRdD]?>?|</tr>|[0-9é *]{0,5}){0,20}") {
+        fn table_like_text_reads_without_panic(text in "((Machine    (MB K|GB M)/sec %CPU\n)?[a-z0-9é]{0,8}[0-9 ]{0,4}\\*? ?([0-9]{0,9}[. -]?){0,16}\n|<[tT][rRdD]?>?|</tr>|[0-9é *]{0,5}){0,20}") {
             let _ = read(&text);
         }
     }

@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn small_sizes_are_not_nothing() {
+    fn size_below_one_gigabyte_is_not_shown_as_zero() {
         let gigabytes_text = |mib| Table { size_mib: mib, ..Table::new(Program::V64, "") }.gigabytes();
         let sizes = [None, Some(1), Some(400), Some(1000), Some(1536), Some(24_000)].map(gigabytes_text);
         assert_eq!(sizes, ["0", "0.001", "0.4", "1", "1.536", "24"]);

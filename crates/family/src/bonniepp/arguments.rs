@@ -24,7 +24,7 @@ const RUNS_MAX: u32 = 100_000;
 /// Largest number of copies of the test.
 const CONCURRENCY_MAX: u32 = 200;
 /// Most programs that meet.
-pub const SEATS_MAX: u32 = 1000;
+pub const SEMAPHORE_MAX: u32 = 1000;
 /// Default size of the tests byte by byte since 1.96, in MiB; its manual says 20.
 const BYTE_TEST_MIB: u64 = 3;
 /// Unit in which files are counted.
@@ -73,7 +73,7 @@ options! {
         /// File for the whole result.
         pub json: Option<PathBuf>,
         /// Seats to be made or removed, in place of a run.
-        pub seats: Option<Seats>,
+        pub semaphore: Option<Semaphore>,
         /// Event that each test waits for.
         pub barrier: Barrier = Barrier::None,
         /// Given flags that have no effect.
@@ -98,9 +98,9 @@ pub struct DataOptions {
 
 /// Seats of programs that meet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Seats {
+pub enum Semaphore {
     /// Seats for this number of programs.
-    Made(u32),
+    Created(u32),
     /// None any more.
     Removed,
 }
@@ -111,7 +111,7 @@ pub enum Barrier {
     /// None.
     None,
     /// All programs with a seat have come to this test.
-    Seats,
+    Semaphore,
     /// The user presses Enter.
     Prompt,
 }
@@ -213,10 +213,10 @@ Exit codes: 0 done, 1 refused or failed, 5 ended by INT in the data tests.";
             options.ignored.push("-l");
         },
         /// create the barrier for N programs with -y s, and exit; -1 removes it
-        "-p N" => options.seats = Some(flag.parsed(seats, format_args!("1 to {SEATS_MAX} programs, or -1"))?),
+        "-p N" => options.semaphore = Some(flag.parsed(semaphore, format_args!("1 to {SEMAPHORE_MAX} programs, or -1"))?),
         "-y s|p" => options.barrier = match options.compat {
             // It had no value then.
-            Layout::V1_03 => Barrier::Seats,
+            Layout::V1_03 => Barrier::Semaphore,
             _ => flag.parsed(barrier, "s for the barrier, or p for a prompt")?,
         },
     };
@@ -226,7 +226,7 @@ Exit codes: 0 done, 1 refused or failed, 5 ended by INT in the data tests.";
         self.data.take_if(|data| data.size_mib == Some(0));
         match (&self.data, &self.files) {
             (None, None) => Err("-s 0 and -n 0: no test remains; drop one of them".into()),
-            _ if self.seats.is_some() && self.barrier != Barrier::None => {
+            _ if self.semaphore.is_some() && self.barrier != Barrier::None => {
                 Err("-p creates the barrier and exits; pass -y only to the programs that wait at it".into())
             }
             _ => Ok(self),
@@ -234,16 +234,16 @@ Exit codes: 0 done, 1 refused or failed, 5 ended by INT in the data tests.";
     }
 }
 
-fn seats(word: &str) -> Option<Seats> {
+fn semaphore(word: &str) -> Option<Semaphore> {
     match word {
-        "-1" => Some(Seats::Removed),
-        word => word.parse().ok().filter(|count| (1..=SEATS_MAX).contains(count)).map(Seats::Made),
+        "-1" => Some(Semaphore::Removed),
+        word => word.parse().ok().filter(|count| (1..=SEMAPHORE_MAX).contains(count)).map(Semaphore::Created),
     }
 }
 
 fn barrier(word: &str) -> Option<Barrier> {
     match word {
-        "s" => Some(Barrier::Seats),
+        "s" => Some(Barrier::Semaphore),
         "p" => Some(Barrier::Prompt),
         _ => None,
     }
@@ -458,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn without_flags_it_is_what_bonnie_does() {
+    fn defaults_equal_those_of_the_original() {
         let plain = options("");
         let bytes = ByteTests::Mib(3);
         let data = DataOptions { size_mib: None, chunk_bytes: 8192, seeks: 8192, seekers: 5, bytes };
@@ -563,7 +563,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn no_word_is_too_strange(words: Vec<String>) {
+        fn any_arguments_parse_without_panic(words: Vec<String>) {
             let _ = Options::parse(words.into_iter().map(OsString::from));
         }
     }

@@ -3,8 +3,8 @@
 use super::figure::{chunk_text, size_text};
 use super::line::DEFAULT_SEEKERS;
 use super::table::{
-    DATA_HEADS, FILE_HEADS, cells, data_units, file_units, joined, latencies, name_and, size_and_chunk,
-    title, with_first_column,
+    DATA_HEADS, FILE_HEADS, cells, data_units, file_units, joined, latencies, name_with_label,
+    size_and_chunk, title, with_first_column,
 };
 use super::{Layout, Line, Test};
 
@@ -39,7 +39,11 @@ fn tables(layout: Layout, version: &str, lines: &[&Line]) -> Vec<String> {
         rows.push(with_first_column("", DATA_HEADS[1]));
         rows.push(with_first_column(first, &data_units(layout)));
         for line in lines.iter().filter(|line| line.has_data()) {
-            rows.push(format!("{}{}", name_and(&line.name, &data_label(line)), cells(line, Test::data())));
+            rows.push(format!(
+                "{}{}",
+                name_with_label(&line.name, &data_label(line)),
+                cells(line, Test::data())
+            ));
             rows.extend(latencies(line, Test::data()));
         }
     }
@@ -49,7 +53,11 @@ fn tables(layout: Layout, version: &str, lines: &[&Line]) -> Vec<String> {
         rows.push(with_first_column("", FILE_HEADS[1]));
         rows.push(with_first_column(first, &file_units()));
         for line in lines.iter().filter(|line| line.has_files()) {
-            rows.push(format!("{}{}", name_and(&line.name, &files_label(line)), cells(line, Test::files())));
+            rows.push(format!(
+                "{}{}",
+                name_with_label(&line.name, &files_label(line)),
+                cells(line, Test::files())
+            ));
             rows.extend(latencies(line, Test::files()));
         }
     }

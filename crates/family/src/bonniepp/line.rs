@@ -373,7 +373,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tests_stand_where_they_say() {
+    fn test_index_equals_its_position() {
         for (index, test) in Test::ALL.into_iter().enumerate() {
             assert_eq!(test.index(), index);
         }

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_are_what_was_moved_in_the_time() {
+    fn rate_is_amount_divided_by_elapsed_time() {
         let write = phase("write:seq8k", 131_072, 1 << 30, 4_000_000_000);
         let create = phase("create:files=16384", 16_384, 0, 2_000_000_000);
         let line = line("", &[(Test::PutBlock, &write), (Test::RandomCreate, &create)]);
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn cpu_is_what_the_threads_took() {
+    fn cpu_percent_is_summed_over_threads() {
         let seeks = phase("rw:rnd8k:t5", 8192, 8192 << 13, 1_000_000_000);
         // Five threads, each on a CPU half of the time, and not five times that.
         assert_eq!(line("", &[(Test::Seeks, &seeks)])[Test::Seeks].cpu.cpu_text(), "250");

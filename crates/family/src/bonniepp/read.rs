@@ -8,7 +8,7 @@ use model::printable::printable;
 
 /// Least number of fields in a broken line of 1.03. A line with blanks, fewer fields and no version at its start is a
 /// sentence with commas.
-const FIELDS_OF_A_SENTENCE: usize = 6;
+const BROKEN_LINE_FIELDS_MIN: usize = 6;
 /// Most characters of foreign text that a problem repeats.
 const EXCERPT_CHARS_MAX: usize = 60;
 
@@ -65,14 +65,14 @@ fn read_line(number: usize, text: &str) -> Option<Result<Line, Problem>> {
     let is_heading =
         matches!((first, second.as_str()), ("format_version", "bonnie_version") | ("name", "file_size"));
     let has_blanks = text.trim().contains(char::is_whitespace);
-    let is_sentence = has_blanks && fields.len() < FIELDS_OF_A_SENTENCE && !is_version(first);
+    let is_sentence = has_blanks && fields.len() < BROKEN_LINE_FIELDS_MIN && !is_version(first);
     if is_heading || is_sentence {
         return None;
     }
     let Some(layout) = layout(&fields) else {
         return Some(Err(wrong_count(number, &fields, "27, 48 or 50 fields")));
     };
-    Some(fit(number, layout, fields))
+    Some(parse_or_repair(number, layout, fields))
 }
 
 /// True for versions: "1.96", "1.93c", "2.00".
@@ -107,7 +107,7 @@ fn all_empty(fields: &[String]) -> bool {
 }
 
 /// Parses a line of this layout, or one that can be repaired without guessing.
-fn fit(number: usize, layout: Layout, fields: Vec<String>) -> Result<Line, Problem> {
+fn parse_or_repair(number: usize, layout: Layout, fields: Vec<String>) -> Result<Line, Problem> {
     let expected = layout.fields();
     let wrong = || wrong_count(number, &fields, &format!("{expected} fields"));
     if fields.len() < expected {
@@ -210,7 +210,7 @@ impl<'a> Cells<'a> {
     }
 
     fn count(&mut self) -> Result<Option<u64>, Problem> {
-        self.read("a whole number or nothing", |text| or_nothing(text, parse_count))
+        self.read("a whole number or nothing", |text| parse_optional(text, parse_count))
     }
 
     fn figures(&mut self, line: &mut Line, tests: &[Test]) -> Result<(), Problem> {
@@ -222,7 +222,7 @@ impl<'a> Cells<'a> {
     }
 }
 
-fn or_nothing<T>(text: &str, parse: impl Fn(&str) -> Option<T>) -> Option<Option<T>> {
+fn parse_optional<T>(text: &str, parse: impl Fn(&str) -> Option<T>) -> Option<Option<T>> {
     if text.is_empty() { Some(None) } else { parse(text).map(Some) }
 }
 
@@ -255,9 +255,9 @@ fn parse_later(cells: &mut Cells, line: &mut Line) -> Result<(), Problem> {
     line.concurrency = cells.count()?.unwrap_or(1);
     line.seed = cells.text().into();
     line.file_size_mib =
-        cells.read("a size such as 1500M or 2G, or nothing", |text| or_nothing(text, parse_size))?;
+        cells.read("a size such as 1500M or 2G, or nothing", |text| parse_optional(text, parse_size))?;
     line.chunk_bytes =
-        cells.read("a chunk such as 64k or 512, or nothing", |text| or_nothing(text, parse_chunk))?;
+        cells.read("a chunk such as 64k or 512, or nothing", |text| parse_optional(text, parse_chunk))?;
     if line.layout == Layout::V2_00 {
         line.seeks = cells.count()?;
         line.seekers = cells.count()?;
@@ -282,7 +282,7 @@ fn parse_content(cells: &mut Cells) -> Result<Content, Problem> {
     };
     let sized = |max_bytes| Content::Sized { max_bytes, min_bytes: 0 };
     let content = cells.read("bytes, link, symlink or nothing", |text| {
-        links(text).or_else(|| or_nothing(text, parse_count).map(|max| sized(max.unwrap_or(0))))
+        links(text).or_else(|| parse_optional(text, parse_count).map(|max| sized(max.unwrap_or(0))))
     })?;
     let min = cells.count()?.unwrap_or(0);
     Ok(match content {
@@ -296,7 +296,7 @@ fn parse_content(cells: &mut Cells) -> Result<Content, Problem> {
 /// follows the documentation.
 fn parse_directories(cells: &mut Cells) -> Result<(u64, Option<u64>), Problem> {
     let documented = cells.count()?;
-    let second = cells.read("a whole number or nothing", |text| or_nothing(text, parse_chunk))?;
+    let second = cells.read("a whole number or nothing", |text| parse_optional(text, parse_chunk))?;
     Ok(match documented {
         Some(directories) => (directories.max(1), second),
         None => (second.unwrap_or(1).max(1), None),
@@ -310,7 +310,7 @@ fn parse_size_and_chunk(text: &str) -> Option<(Option<u64>, Option<u64>)> {
         Some(chunk) => Some(parse_chunk(chunk)?),
         None => None,
     };
-    Some((or_nothing(size, parse_size)?, chunk))
+    Some((parse_optional(size, parse_size)?, chunk))
 }
 
 /// Parses "16", "64:4096:512/4", "16:link" or nothing.

@@ -50,13 +50,13 @@ fn data(line: &Line) -> Vec<String> {
         Layout::V1_97 => {
             (format!("Concurrency {:>3}", line.concurrency), machine(line), size_and_chunk(line))
         }
-        Layout::V2_00 => (String::new(), "Name:Size etc", size_and_more(line)),
+        Layout::V2_00 => (String::new(), "Name:Size etc", data_parameters(line)),
     };
     let mut rows = vec![
         with_first_column(&version, DATA_HEADS[0]),
         with_first_column(&second, DATA_HEADS[1]),
         with_first_column(third, &data_units(line.layout)),
-        format!("{}{}", name_and(&line.name, &label), cells(line, Test::data())),
+        format!("{}{}", name_with_label(&line.name, &label), cells(line, Test::data())),
     ];
     rows.extend(latencies(line, Test::data()));
     rows
@@ -110,7 +110,7 @@ pub(super) fn file_units() -> String {
 }
 
 /// The name, cut as far as the label needs, and the label at the right of the first column.
-pub(super) fn name_and(name: &str, label: &str) -> String {
+pub(super) fn name_with_label(name: &str, label: &str) -> String {
     let room = FIRST_WIDTH.saturating_sub(label.chars().count() + 1);
     let name: String = printable(name).chars().take(room).collect();
     if label.chars().count() >= FIRST_WIDTH { label.into() } else { format!("{name:<room$} {label}") }
@@ -126,7 +126,7 @@ pub(super) fn size_and_chunk(line: &Line) -> String {
 }
 
 /// Size, chunk, concurrency, seeks and seekers. Usual values are left out, at the end with their colons.
-fn size_and_more(line: &Line) -> String {
+fn data_parameters(line: &Line) -> String {
     let unusual = |value: Option<u64>, usual| match value.filter(|value| *value != usual) {
         Some(value) => value.to_string(),
         None => String::new(),
@@ -205,22 +205,22 @@ mod tests {
     }
 
     #[test]
-    fn names_give_way_and_labels_do_not() {
-        assert_eq!(name_and("testvm", "512M:64k:4:2000"), "tes 512M:64k:4:2000");
-        assert_eq!(name_and("testvm", "512M:64k:4:2000:16"), " 512M:64k:4:2000:16");
-        assert_eq!(name_and("testvm", "1500M:64k:4:20000:16"), "1500M:64k:4:20000:16");
-        assert_eq!(name_and("界\u{1b}[2J", "2G"), "界\\u{1b}[2J       2G");
+    fn long_size_label_shortens_the_machine_name() {
+        assert_eq!(name_with_label("testvm", "512M:64k:4:2000"), "tes 512M:64k:4:2000");
+        assert_eq!(name_with_label("testvm", "512M:64k:4:2000:16"), " 512M:64k:4:2000:16");
+        assert_eq!(name_with_label("testvm", "1500M:64k:4:20000:16"), "1500M:64k:4:20000:16");
+        assert_eq!(name_with_label("界\u{1b}[2J", "2G"), "界\\u{1b}[2J       2G");
     }
 
     #[test]
     fn size_column_includes_non_default_settings() {
         let mut line = Line::new(Layout::V2_00, "testvm");
         (line.file_size_mib, line.seeks, line.seekers) = (Some(512), Some(8192), Some(5));
-        assert_eq!(size_and_more(&line), "512M");
+        assert_eq!(data_parameters(&line), "512M");
         line.seekers = Some(3);
-        assert_eq!(size_and_more(&line), "512M::::3");
+        assert_eq!(data_parameters(&line), "512M::::3");
         (line.chunk_bytes, line.concurrency, line.seeks) = (Some(65536), 4, Some(2000));
-        assert_eq!(size_and_more(&line), "512M:64k:4:2000:3");
+        assert_eq!(data_parameters(&line), "512M:64k:4:2000:3");
     }
 
     #[test]

@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn sync_is_that_of_the_version() {
+    fn sync_mode_follows_version_and_flag() {
         let syncs = |line: &str| {
             let word =
                 |spec: String| spec.split(':').find_map(|word| Some(word.strip_prefix("sync=")?.to_owned()));

@@ -76,11 +76,11 @@ results of all finished runs.";
         /// length of the IOPS test, such as 0.5 [15]
         "-iops-duration SECONDS" => options.iops_seconds = decimal(flag, IOPS_SECONDS_RANGE, "seconds")?,
         /// print one line of JSON at the end instead of text
-        "-json" => options.json = flag.truth()?,
+        "-json" => options.json = flag.switch()?,
         /// print bytes and durations on stderr
-        "-v" => options.verbose = flag.truth()?,
+        "-v" => options.verbose = flag.switch()?,
         /// version of GoBonnieGo that has these formats
-        "-version" => flag.shows_version = flag.truth()?,
+        "-version" => flag.shows_version = flag.switch()?,
         /// caches to drop [cold]
         /// - cold: the files' own pages before reads and IOPS; writes are synced within their time
         /// - as-is: none, as in GoBonnieGo: data that fits into memory is read from memory
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn without_flags_it_is_what_gobonniego_does() {
+    fn defaults_equal_those_of_the_original() {
         let plain = options("");
         assert_eq!(plain, Options::default());
         assert_eq!((plain.runs, plain.seconds, plain.iops_seconds), (1, 0, 15.0));
@@ -224,12 +224,12 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn no_word_is_too_strange(words: Vec<String>) {
+        fn any_arguments_parse_without_panic(words: Vec<String>) {
             let _ = Options::parse(words.into_iter().map(OsString::from));
         }
 
         #[test]
-        fn no_flag_is_too_strange(
+        fn any_flags_parse_without_panic_to_positive_values(
             words in proptest::collection::vec("-{0,3}(dir|size|threads|runs|seconds|json|v|cache|x)?=?.{0,4}", 0..6),
         ) {
             if let Ok(Command::Measure(options)) = Options::parse(words.into_iter().map(OsString::from)) {

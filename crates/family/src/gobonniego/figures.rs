@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rates_are_what_was_moved_in_the_time() {
+    fn rate_is_amount_divided_by_elapsed_time() {
         let figures = Figures {
             write: TestTotals { amount: 1_073_741_824, elapsed_ns: 269_448_024 },
             read: TestTotals { amount: 1_073_741_824, elapsed_ns: 126_638_466 },
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn no_time_is_no_rate() {
+    fn zero_elapsed_time_gives_zero_rate() {
         assert_eq!(TestTotals { amount: 5, elapsed_ns: 0 }.per_second(), 0.0);
         assert_eq!(Figures::from_phases(&[]), None);
     }

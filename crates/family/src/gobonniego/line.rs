@@ -108,7 +108,7 @@ impl fmt::Display for LineContent {
 
 /// Unexpected text in a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Wrong {
+pub(super) struct UnexpectedText {
     /// Bytes of the line before the text.
     pub(super) at_byte: usize,
     /// Text found there.
@@ -118,7 +118,7 @@ pub(super) struct Wrong {
 }
 
 /// Parses a line of GoBonnieGo, or returns `None` for foreign text.
-pub(super) fn parse(text: &str) -> Option<Result<Line, Wrong>> {
+pub(super) fn parse(text: &str) -> Option<Result<Line, UnexpectedText>> {
     let rate = |prefix: &str, make: fn(f64) -> Line| Some(real(text, prefix, text)?.map(make));
     rate(WRITE, Line::WriteMbPerSecond)
         .or_else(|| rate(READ, Line::ReadMbPerSecond))
@@ -129,7 +129,7 @@ pub(super) fn parse(text: &str) -> Option<Result<Line, Wrong>> {
 /// Form of the time: each zero is any digit, all else is literal.
 const STAMP: &str = "0000/00/00 00:00:00";
 
-fn stamped(text: &str) -> Option<Result<Line, Wrong>> {
+fn stamped(text: &str) -> Option<Result<Line, UnexpectedText>> {
     let (at, rest) = (text.get(..STAMP.len())?, text.get(STAMP.len()..)?.strip_prefix(' ')?);
     let fits = |(have, want): (u8, u8)| if want == b'0' { have.is_ascii_digit() } else { have == want };
     if !at.bytes().zip(STAMP.bytes()).all(fits) {
@@ -139,7 +139,7 @@ fn stamped(text: &str) -> Option<Result<Line, Wrong>> {
     Some(content(rest, text)?.map(line))
 }
 
-fn content(rest: &str, text: &str) -> Option<Result<LineContent, Wrong>> {
+fn content(rest: &str, text: &str) -> Option<Result<LineContent, UnexpectedText>> {
     let parse_integer =
         |prefix: &str, make: fn(u64) -> LineContent| Some(parse_integer(rest, prefix, text)?.map(make));
     let real = |prefix: &str, make: fn(f64) -> LineContent| Some(real(rest, prefix, text)?.map(make));
@@ -155,7 +155,7 @@ fn content(rest: &str, text: &str) -> Option<Result<LineContent, Wrong>> {
         .or_else(|| starting(rest.strip_prefix(STARTING)?, text))
 }
 
-fn starting(rest: &str, text: &str) -> Option<Result<LineContent, Wrong>> {
+fn starting(rest: &str, text: &str) -> Option<Result<LineContent, UnexpectedText>> {
     let value = |key: &str| rest.split(", ").find_map(|part| part.strip_prefix(key)?.strip_prefix(": "));
     let [version, counts @ ..] = STARTING_KEYS;
     let read = || {
@@ -166,7 +166,7 @@ fn starting(rest: &str, text: &str) -> Option<Result<LineContent, Wrong>> {
         let [runs, seconds, threads, size_mib] = numbers;
         Some(LineContent::Starting { version: value(version)?.to_owned(), runs, seconds, threads, size_mib })
     };
-    Some(read().ok_or_else(|| Wrong {
+    Some(read().ok_or_else(|| UnexpectedText {
         at_byte: text.len() - rest.len(),
         has: rest.to_owned(),
         expected: "version, runs, seconds, threads and disk space to use (MiB), each with its number",
@@ -174,13 +174,13 @@ fn starting(rest: &str, text: &str) -> Option<Result<LineContent, Wrong>> {
 }
 
 /// Parses the whole number after a prefix, or returns `None` if the text has a different prefix.
-fn parse_integer(rest: &str, prefix: &str, text: &str) -> Option<Result<u64, Wrong>> {
+fn parse_integer(rest: &str, prefix: &str, text: &str) -> Option<Result<u64, UnexpectedText>> {
     number(rest, prefix, text, "a whole number", |word| word.parse().ok())
 }
 
 /// Parses the number after a prefix, with or without a fraction. A negative number is no rate and no time, nor is one
 /// that is not finite.
-fn real(rest: &str, prefix: &str, text: &str) -> Option<Result<f64, Wrong>> {
+fn real(rest: &str, prefix: &str, text: &str) -> Option<Result<f64, UnexpectedText>> {
     let parse = |word: &str| word.parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0);
     number(rest, prefix, text, "a number", parse)
 }
@@ -191,9 +191,9 @@ fn number<N>(
     text: &str,
     expected: &'static str,
     parse: impl FnOnce(&str) -> Option<N>,
-) -> Option<Result<N, Wrong>> {
+) -> Option<Result<N, UnexpectedText>> {
     let word = rest.strip_prefix(prefix)?;
-    let wrong = || Wrong { at_byte: text.len() - word.len(), has: word.to_owned(), expected };
+    let wrong = || UnexpectedText { at_byte: text.len() - word.len(), has: word.to_owned(), expected };
     Some(parse(word.trim()).ok_or_else(wrong))
 }
 
@@ -282,7 +282,7 @@ mod tests {
         }
 
         #[test]
-        fn no_text_makes_it_panic(text: String) {
+        fn any_text_parses_without_panic(text: String) {
             let _ = parse(&text);
             let _ = parse(&format!("IOPS: {text}"));
             let _ = parse(&format!("2026/11/21 01:22:19 {text}"));

@@ -5,7 +5,7 @@ use std::fmt;
 use model::printable::printable;
 use serde_json::{Map, Value};
 
-use super::line::{self, Wrong};
+use super::line::{self, UnexpectedText};
 use super::{Line, LineContent, Report, RunResult, Test};
 use crate::results::{Rate, Results};
 
@@ -73,7 +73,7 @@ pub fn read(text: &str) -> Reading {
     reading
 }
 
-fn line_problem(line: usize, row: &str, wrong: &Wrong) -> Problem {
+fn line_problem(line: usize, row: &str, wrong: &UnexpectedText) -> Problem {
     let before = row.get(..wrong.at_byte).unwrap_or_default();
     Problem {
         line,

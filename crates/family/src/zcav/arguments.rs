@@ -107,7 +107,7 @@ Exit codes: 0 done, 1 refused or failed, 2 a FILE ends before START or is empty,
     };
 
     fn finish(mut self) -> Result<Self, String> {
-        if let Some(log) = self.waiting_log() {
+        if let Some(log) = self.pending_log() {
             return Err(format!("-l `{}`: no FILE follows; use -l LOG before its FILE", log.display()));
         }
         if self.targets.is_empty() {
@@ -171,7 +171,7 @@ impl Options {
 
     /// Takes the log of the next file. Until that is known, the log belongs to a target without a name.
     fn log(&mut self, log: PathBuf) -> Result<(), String> {
-        if let Some(before) = self.waiting_log() {
+        if let Some(before) = self.pending_log() {
             return Err(format!(
                 "-l `{}`: `{}` still has no FILE; use -l LOG FILE for each",
                 log.display(),
@@ -183,7 +183,7 @@ impl Options {
     }
 
     /// Takes the log out that waits for its file.
-    fn waiting_log(&mut self) -> Option<PathBuf> {
+    fn pending_log(&mut self) -> Option<PathBuf> {
         self.targets.pop_if(|target| target.path.as_os_str().is_empty())?.log
     }
 
@@ -192,7 +192,7 @@ impl Options {
     }
 
     fn target(&mut self, path: PathBuf) -> Result<(), String> {
-        let log = self.waiting_log().filter(|log| !is_dash(log));
+        let log = self.pending_log().filter(|log| !is_dash(log));
         if self.targets.len() == TARGETS_MAX {
             return Err(format!("`{}` is one file too many: the maximum is {TARGETS_MAX}", path.display()));
         }
@@ -298,7 +298,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn no_word_is_too_strange(words: Vec<String>) {
+        fn any_arguments_parse_without_panic(words: Vec<String>) {
             let _ = Options::parse(words.into_iter().map(OsString::from));
         }
 

@@ -28,7 +28,7 @@ pub struct FileScan<'a> {
 
 impl FileScan<'_> {
     /// Times of the blocks of each pass.
-    fn by_pass(&self) -> impl Iterator<Item = &[u64]> {
+    fn times_per_pass(&self) -> impl Iterator<Item = &[u64]> {
         let passes = self.times_ns.chunks(self.blocks.len().max(1));
         // A pass that has only the beginning of its first block has no times.
         let has_more = self.partial.is_some() && self.times_ns.len().is_multiple_of(self.blocks.len().max(1));
@@ -37,7 +37,7 @@ impl FileScan<'_> {
 
     /// Makes the log: lines by the first pass, their times over all passes, and a summary of each pass.
     pub fn log(&self) -> Log {
-        let first = self.by_pass().next().unwrap_or_default();
+        let first = self.times_per_pass().next().unwrap_or_default();
         let is_first = self.times_ns.len() < self.blocks.len();
         // The part of a block that ended early is a block, too, if its pass makes the lines.
         let partial = self.partial.filter(|_| is_first);
@@ -49,7 +49,7 @@ impl FileScan<'_> {
         let lines = groups.into_iter().map(|range| {
             let bytes: u64 = blocks[range.clone()].iter().map(|block| block.end - block.start).sum();
             let mut times: Vec<u64> = self
-                .by_pass()
+                .times_per_pass()
                 .filter_map(|times| times.get(range.clone()))
                 .map(|times| times.iter().sum())
                 .collect();
@@ -82,8 +82,8 @@ impl FileScan<'_> {
     }
 
     fn summaries(&self) -> impl Iterator<Item = Pass> {
-        let last = self.by_pass().count().saturating_sub(1);
-        self.by_pass().enumerate().map(move |(index, times)| {
+        let last = self.times_per_pass().count().saturating_sub(1);
+        self.times_per_pass().enumerate().map(move |(index, times)| {
             let (more_bytes, more_ns) = self.partial.filter(|_| index == last).unwrap_or_default();
             let bytes: u64 = self.blocks.iter().take(times.len()).map(|block| block.end - block.start).sum();
             let bytes = bytes + more_bytes;
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn results_are_of_the_whole_and_of_both_ends() {
+    fn results_cover_whole_first_third_and_last_third() {
         let blocks = blocks(6, 300);
         let times = [1, 1, 2, 2, 3, 3].map(|seconds| seconds * SECOND);
         let found = results(&measured(&blocks, &times, 1).log());

@@ -12,12 +12,12 @@ use crate::traps::TRAPS;
 use crate::{JudgeInput, TrapFinding};
 
 /// Codes of the findings about others on a machine.
-const OF_MACHINE: [&str; 6] =
+const MACHINE_CODES: [&str; 6] =
     ["device_disagrees", "foreign_io", "steal", "cpu_contention", "thermal", "maintenance"];
 /// Traps whose counters a sum has, if it is of one machine. A client sees the other clients there as foreign.
-const OF_SUM: [&str; 2] = ["foreign_io", "cpu_contention"];
+const SUM_CODES: [&str; 2] = ["foreign_io", "cpu_contention"];
 /// Traps on the figures of a sum.
-const OF_FIGURES: [&str; 1] = ["latency_too_long"];
+const FIGURE_CODES: [&str; 1] = ["latency_too_long"];
 
 /// Returns the clients of each machine.
 pub(super) fn machines(shares: &[ClientShare]) -> BTreeMap<&str, Vec<&ClientShare>> {
@@ -27,22 +27,22 @@ pub(super) fn machines(shares: &[ClientShare]) -> BTreeMap<&str, Vec<&ClientShar
 }
 
 /// Returns true for a note of a client that takes the other clients of its machine for strangers.
-pub(super) fn blames_clients(note: &Note) -> bool {
-    OF_SUM.contains(&note.code.as_str()) || matches!(note.finding, Finding::DeviceMovedForOthers { .. })
+pub(super) fn is_about_sibling_clients(note: &Note) -> bool {
+    SUM_CODES.contains(&note.code.as_str()) || matches!(note.finding, Finding::DeviceMovedForOthers { .. })
 }
 
 /// Returns the notes of a sum on its figures and on its machines, each code once.
 pub(super) fn notes(input: &JudgeInput<'_>) -> Vec<Note> {
     let machines = machines(&input.record.hosts);
-    let mut found = check(input, &OF_FIGURES);
+    let mut found = check(input, &FIGURE_CODES);
     for clients in machines.values() {
         let own = clients.iter().flat_map(|share| &share.judged.notes);
         let suspects =
-            own.filter(|note| note.mark == Mark::Suspect && OF_MACHINE.contains(&note.code.as_str()));
+            own.filter(|note| note.mark == Mark::Suspect && MACHINE_CODES.contains(&note.code.as_str()));
         found.extend(suspects.cloned());
         found.extend(match (clients.len(), machines.len()) {
             (1, _) => Vec::new(),
-            (_, 1) => check(input, &OF_SUM),
+            (_, 1) => check(input, &SUM_CODES),
             _ => waited_for_cpu(input, clients).into_iter().collect(),
         });
     }
@@ -119,7 +119,7 @@ mod tests {
     const APART: [&str; 2] = ["ada", "bob"];
 
     #[test]
-    fn busy_cpus_mark_a_sum_as_a_row() {
+    fn cpu_contention_makes_totals_suspect() {
         let waits = |world: &mut InputBuilder| {
             world.budget().run_queue = 0.5;
             world.record.seen.cpu = Some(CpuShares { user: 0.9, kernel: 0.1, steal: 0.0 });
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_of_a_machine_are_no_others() {
+    fn clients_on_the_same_machine_are_not_foreign() {
         let notes = [foreign_io(), moved_for_others()];
         let record = judge_sum(ONE, &notes, |_| ());
         assert_eq!(doubts(&record), (Trust::Ok, Vec::new()));
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn latencies_too_long_mark_a_sum() {
+    fn overlong_latency_makes_totals_suspect() {
         let long = |world: &mut InputBuilder| world.latency().max = u64::MAX;
         assert_eq!(doubts(&judge_sum(ONE, &[], long)), suspect("latency_too_long"));
     }

@@ -11,7 +11,7 @@ use crate::JudgeInput;
 /// Share from which CPUs, a link or a device count as full.
 const FULL: f64 = 0.9;
 /// Threads of a server count as busy if at most this share of the packets woke one.
-const WOKEN: f64 = 0.5;
+const WOKEN_SHARE_MAX: f64 = 0.5;
 /// With fewer requests in a busy device than this, each waits for the one before.
 const REQUESTS_MIN: f64 = 2.0;
 /// Smallest block of which a device counts the bytes.
@@ -19,7 +19,7 @@ const BANDWIDTH_BYTES: u64 = 64 << 10;
 
 /// The thresholds that explanations of limiters name.
 pub(crate) const THRESHOLDS: &[Threshold] =
-    &[("server_full", Figure::Share(FULL)), ("server_woken", Figure::Share(WOKEN))];
+    &[("server_full", Figure::Share(FULL)), ("server_woken", Figure::Share(WOKEN_SHARE_MAX))];
 
 /// Part of a server, with its share of what it can do.
 struct Part {
@@ -144,7 +144,7 @@ fn threads(server: &ServerUse) -> Option<Part> {
     Some(Part {
         limiter: Limiter::ServerSaturated,
         share: 1.0 - woken_share,
-        is_full: woken_share <= WOKEN,
+        is_full: woken_share <= WOKEN_SHARE_MAX,
         observation: Observation::ServerThreads {
             server: server.name.as_str().into(),
             threads: Count(nfsd.threads),
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn more_clients_confirm_it_or_take_it_back() {
+    fn more_clients_confirm_or_refute_server_limiter() {
         let full = |server: &mut ServerUse| {
             (server.devices[0].busy_share, server.devices[0].requests) = (0.98, 20.0);
         };

@@ -37,7 +37,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
 /// Look-ups of names on a server, of which no answer crossed the network.
 fn lookups_of_client(reading: &Reading<'_>) -> Option<Verdict> {
     let files = lookup_work(&reading.input)?;
-    let _ = lookups::kept_by_client(&reading.input)?;
+    let _ = lookups::sent_bytes_if_client_cached(&reading.input)?;
     let evidence = seen![reading.time_spent(), reading.mostly_running(), reading.network_use()];
     let share = share(reading) + reading.budget.blocked;
     let found = Verdict::new(Limiter::MetadataCache, share, evidence).advise(advice(files));

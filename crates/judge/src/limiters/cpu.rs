@@ -36,7 +36,7 @@ pub(crate) fn cpus(reading: &Reading<'_>) -> f64 {
 }
 
 /// Returns true if threads spent most of the time on a CPU, or waiting for one.
-fn is_about_cpus(reading: &Reading<'_>) -> bool {
+fn is_cpu_bound(reading: &Reading<'_>) -> bool {
     let budget = &reading.budget;
     let about = reading.on_cpu() + budget.run_queue;
     if reading.is_ring {
@@ -103,7 +103,7 @@ pub(super) fn contention(reading: &Reading<'_>) -> Option<Verdict> {
 }
 
 /// Others that use this part of the CPUs that the test uses hold it back as much as its own threads hold back each other.
-const OTHERS_PART: f64 = 0.5;
+const OTHERS_CPU_RATIO_MIN: f64 = 0.5;
 
 /// The test's own threads on all CPUs.
 pub(super) fn saturated(reading: &Reading<'_>) -> Option<Verdict> {
@@ -128,7 +128,7 @@ fn all_cpus(reading: &Reading<'_>) -> Verdict {
         reading.answers_if_full(),
     ];
     let share = reading.on_cpu() + reading.budget.run_queue;
-    if disturbance::from_input(&reading.input, |_| false).foreign_cpus >= OTHERS_PART * own {
+    if disturbance::from_input(&reading.input, |_| false).foreign_cpus >= OTHERS_CPU_RATIO_MIN * own {
         let found = Verdict::new(Limiter::CpuContention, share, evidence).at_most(Confidence::Likely);
         return found.advise([Advice::StopOthers {}]);
     }
@@ -144,7 +144,7 @@ fn all_cpus(reading: &Reading<'_>) -> Verdict {
 /// Threads that computed or copied nearly all the time.
 pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     let budget = &reading.budget;
-    if !is_about_cpus(reading) || polls(reading) {
+    if !is_cpu_bound(reading) || polls(reading) {
         return None;
     }
     let input = &reading.input;
@@ -178,7 +178,8 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
         let parts = [(limiter, share), (waits, budget.run_queue)];
         return Some(Verdict::mixed(parts, evidence).advise([Advice::StopOthers {}]));
     }
-    if let Some(waits) = waited_for(reading).filter(|_| budget.blocked >= NEARLY_BLOCKED && !reading.is_ring)
+    if let Some(waits) =
+        sleep_limiter(reading).filter(|_| budget.blocked >= NEARLY_BLOCKED && !reading.is_ring)
     {
         let parts = [(limiter, share), (waits, budget.blocked)];
         return Some(Verdict::mixed(parts, evidence).advise([Advice::EitherHelps {}]));
@@ -201,7 +202,7 @@ fn more_threads(reading: &Reading<'_>) -> Vec<Advice> {
 }
 
 /// Returns the limiter of sleeping threads, by the place where they sleep; `None` where that is not clear.
-fn waited_for(reading: &Reading<'_>) -> Option<Limiter> {
+fn sleep_limiter(reading: &Reading<'_>) -> Option<Limiter> {
     let classes = [
         WaitClass::Lock,
         WaitClass::Sync,

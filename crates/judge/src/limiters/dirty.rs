@@ -10,7 +10,7 @@ use super::{seen, stream};
 use crate::reading::Reading;
 
 /// Share of the samples of sleeping threads that found them held back.
-const HELD: f64 = 0.5;
+const HELD_BACK_SHARE_MIN: f64 = 0.5;
 
 /// Writers held back for dirty pages. The limit behind it is the rate at which the device takes the pages.
 pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
@@ -18,11 +18,11 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     let budget = &reading.budget;
     // The blocked time must exceed every other kind: writers also copy pages, on a CPU.
     let is_most = budget.blocked > reading.on_cpu() && budget.blocked > budget.run_queue;
-    if !is_most || held <= HELD {
+    if !is_most || held <= HELD_BACK_SHARE_MIN {
         return None;
     }
     // The pages of a server's file system leave over the line.
-    if let Some(full) = stream::written_behind(reading) {
+    if let Some(full) = stream::writeback_fills_line(reading) {
         return Some(full);
     }
     let record = reading.input.record;

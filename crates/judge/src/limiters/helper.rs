@@ -24,7 +24,7 @@ const ALL_CPUS: f64 = 0.9;
 /// Queue of all kinds of work. A thread of a pool has the name of its last work, and keeps it.
 const ANY_WORK: &str = "events_unbound";
 /// Prefixes of helpers' names, and the file systems that these helpers work for.
-const OF_FILE_SYSTEMS: &[(&str, &str)] = &[
+const FILE_SYSTEM_HELPERS: &[(&str, &str)] = &[
     ("ssh", "sshfs"),
     ("z_", "zfs"),
     ("btrfs", "btrfs"),
@@ -51,7 +51,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     let target = reading.input.target();
     let full = full(helpers, target).or_else(|| on_all_cpus(&reading.input))?;
     // A helper that does more at more depth is not full.
-    if reading.load().is(Load::Room) {
+    if reading.load().is(Load::Headroom) {
         return None;
     }
     let evidence = seen![
@@ -129,7 +129,7 @@ fn works_for(helper: &Helper, target: &Target) -> bool {
         true => queue(&helper.name).unwrap_or_default(),
         false => helper.name.as_str(),
     };
-    let for_file_system = OF_FILE_SYSTEMS
+    let for_file_system = FILE_SYSTEM_HELPERS
         .iter()
         .any(|(prefix, file_system)| name.starts_with(prefix) && target.file_system.contains(file_system));
     let for_device = helper.is_kernel

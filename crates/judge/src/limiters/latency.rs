@@ -14,10 +14,10 @@ use crate::reading::Reading;
 /// Blocks of at least this size may also be limited by their bytes, where no experiment was made.
 pub(super) const LARGE_BYTES: u64 = 64 << 10;
 /// Few targets are full with up to this many operations in flight.
-const FEW: f64 = 4.0;
+const FEW_IN_FLIGHT_MAX: f64 = 4.0;
 
 /// The thresholds that its explanation names.
-pub(super) const THRESHOLDS: &[Threshold] = &[("few", Figure::Count(FEW as u64))];
+pub(super) const THRESHOLDS: &[Threshold] = &[("few", Figure::Count(FEW_IN_FLIGHT_MAX as u64))];
 
 /// Operations that wait for answers from a target that could serve more at the same time.
 pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
@@ -39,7 +39,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     // Without experiments, a few small operations at a time are most likely limited by latency. With unclear answers,
     // only one at a time still says so.
     let few = match reading.load() {
-        LoadEstimate::Known { load: Load::Room, is_sure, contradicting } => {
+        LoadEstimate::Known { load: Load::Headroom, is_sure, contradicting } => {
             let evidence = seen![evidence, reading.answers_without(&contradicting)];
             let found = Verdict::new(limiter, reading.budget.blocked, evidence)
                 .unless(reading.answers_to(&contradicting))
@@ -47,7 +47,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
             return Some(if is_sure { found } else { found.at_most(Confidence::Likely) });
         }
         LoadEstimate::Known { .. } => return None,
-        LoadEstimate::Untested => FEW,
+        LoadEstimate::Untested => FEW_IN_FLIGHT_MAX,
         LoadEstimate::Contradictory => 1.0,
     };
     let block_bytes = reading.input.data().map_or(0, |data| data.block_bytes);
@@ -55,25 +55,25 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
         return None;
     }
     let found = Verdict::new(limiter, reading.budget.blocked, seen![evidence, reading.answers()]);
-    Some(found.at_most(Confidence::Likely).advise(might(reading)))
+    Some(found.at_most(Confidence::Likely).advise(depth_advice(reading)))
 }
 
 /// Advice where more depth is not known to bring more.
-fn might(reading: &Reading<'_>) -> Vec<Advice> {
-    if reading.is_tried() {
+fn depth_advice(reading: &Reading<'_>) -> Vec<Advice> {
+    if reading.has_experiments() {
         return vec![Advice::MeasureLonger {}];
     }
     // A line between the test and its target may be nearly full.
     if reading.is_remote {
-        return vec![super::saturation::untried(reading)];
+        return vec![super::saturation::untried_advice(reading)];
     }
-    let rate = reading.input.record.figures.rate.whole_ops_per_second.unwrap_or(0.0);
+    let rate = reading.input.record.figures.rate.overall_ops_per_second.unwrap_or(0.0);
     // Little's law: the rate grows as much as the depth, if each operation takes no longer.
-    let might = Advice::MoreInFlightMight {
+    let depth_advice = Advice::MoreInFlightMight {
         in_flight: Count(reading.in_flight as u64 * u64::from(FACTOR)),
         ops_per_second: OpsPerSecond(rate * f64::from(FACTOR)),
     };
-    vec![might, super::saturation::untried(reading)]
+    vec![depth_advice, super::saturation::untried_advice(reading)]
 }
 
 /// Returns the advice for a target with room: the gain from more depth, where that was tried.
@@ -84,6 +84,6 @@ fn more_depth(reading: &Reading<'_>) -> Vec<Advice> {
             Advice::ChangeGave { change: depth.change.as_str().into(), times: Ratio(gain.value) },
             Advice::MoreDepth {},
         ],
-        _ => vec![super::saturation::untried(reading)],
+        _ => vec![super::saturation::untried_advice(reading)],
     }
 }

@@ -9,23 +9,25 @@ use super::{BLOCKED, seen};
 use crate::reading::Reading;
 
 /// Share of the samples of sleeping threads that found them at a lock.
-const AT_LOCKS: f64 = 0.5;
+const LOCK_SAMPLES_MIN: f64 = 0.5;
 /// The same share where about one thread sleeps elsewhere: the one that holds the lock.
-const AT_LOCKS_OF_ONE: f64 = 0.3;
+const LONE_LOCK_SAMPLES_MIN: f64 = 0.3;
 /// Threads below this number count as about one.
-const ONE: f64 = 2.2;
+const LONE_THREAD_MAX: f64 = 2.2;
 
 /// If a file or directory for each thread raises the rate by this factor, the shared one held them back.
-const SEPARATE: f64 = 1.2;
+const SEPARATE_GAIN_MIN: f64 = 1.2;
 
 /// The thresholds that its explanation names.
-pub(super) const THRESHOLDS: &[Threshold] =
-    &[("at_locks_of_one", Figure::Share(AT_LOCKS_OF_ONE)), ("separate", Figure::Ratio(SEPARATE))];
+pub(super) const THRESHOLDS: &[Threshold] = &[
+    ("at_locks_of_one", Figure::Share(LONE_LOCK_SAMPLES_MIN)),
+    ("separate", Figure::Ratio(SEPARATE_GAIN_MIN)),
+];
 
 /// Threads that are faster with separate files or directories. On few CPUs they mostly spin for a lock instead of
 /// sleeping, which looks like work.
 pub(super) fn separate(reading: &Reading<'_>) -> Option<Verdict> {
-    let times = reading.separate().filter(|times| *times >= SEPARATE)?;
+    let times = reading.separate().filter(|times| *times >= SEPARATE_GAIN_MIN)?;
     let evidence = seen![reading.time_spent(), reading.dominant_wait(&[WaitClass::Lock]), reading.answers()];
     // Part of the time that separate files or directories save.
     Some(
@@ -46,8 +48,9 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
         return None;
     }
     let others = 1.0 - locks;
-    let holds_one = locks >= AT_LOCKS_OF_ONE && others * reading.threads * reading.budget.blocked < ONE;
-    if locks <= AT_LOCKS && !holds_one {
+    let holds_one =
+        locks >= LONE_LOCK_SAMPLES_MIN && others * reading.threads * reading.budget.blocked < LONE_THREAD_MAX;
+    if locks <= LOCK_SAMPLES_MIN && !holds_one {
         return None;
     }
     // If the lock's holder is itself held back for dirty pages, all others wait for that.

@@ -18,9 +18,9 @@ const RECLAIM: f64 = 0.4;
 const PAGE_BYTES: f64 = 4096.0;
 /// Share of the device's reads that are refaults: pages evicted shortly before. With more memory they would have
 /// stayed.
-const REFAULTED: f64 = 0.5;
+const REFAULT_SHARE_MIN: f64 = 0.5;
 /// A larger share includes refaults of other processes: the counter is that of the machine.
-const REFAULTED_MAX: f64 = 1.2;
+const REFAULT_SHARE_MAX: f64 = 1.2;
 /// Hits of a cgroup's limit per second: more than an occasional page.
 const HITS_PER_SECOND: f64 = 10.0;
 
@@ -40,7 +40,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     let is_full = hits as f64 > HITS_PER_SECOND * reading.input.seconds();
     let sleeps = reading.waits(WaitClass::Reclaim) >= RECLAIM;
     let refaulted = refaulted(reading).filter(|share| {
-        (REFAULTED..REFAULTED_MAX).contains(share) && is_full && reading.budget.user < BLOCKED
+        (REFAULT_SHARE_MIN..REFAULT_SHARE_MAX).contains(share) && is_full && reading.budget.user < BLOCKED
     });
     // In a cgroup, a thread that needs a page reclaims it on its own CPU time, and hardly ever sleeps.
     if refaulted.is_none() && (pressure < PRESSURE || !(sleeps || is_full)) {

@@ -11,33 +11,34 @@ use crate::experiments::Load;
 use crate::reading::Reading;
 
 /// If others have at least this share of the device's bytes, they are named before the device.
-const FOREIGN: f64 = 0.25;
+const FOREIGN_SHARE_MIN: f64 = 0.25;
 /// Fewest operations in flight with which a device may be full, where no experiment was made.
-const MANY: f64 = 4.0;
+const IN_FLIGHT_MIN: f64 = 4.0;
 /// Requests in the device per operation that we wait for, above which others have requests there too.
-const MORE: f64 = 1.25;
+const REQUESTS_PER_OP_MIN: f64 = 1.25;
 
 /// The thresholds that its explanation names.
 pub(super) const THRESHOLDS: &[Threshold] = &[
-    ("neighbour", Figure::Share(FOREIGN)),
-    ("neighbour_depth", Figure::Count(MANY as u64)),
-    ("neighbour_requests", Figure::Ratio(MORE)),
+    ("neighbour", Figure::Share(FOREIGN_SHARE_MIN)),
+    ("neighbour_depth", Figure::Count(IN_FLIGHT_MIN as u64)),
+    ("neighbour_requests", Figure::Ratio(REQUESTS_PER_OP_MIN)),
 ];
 
 /// A device that others use as well.
 pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     let input = &reading.input;
     let device = input.device()?;
-    let foreign = device.foreign_share.filter(|share| *share >= FOREIGN)?;
+    let foreign = device.foreign_share.filter(|share| *share >= FOREIGN_SHARE_MIN)?;
     // Kernel threads write journals, so these bytes look like foreign I/O.
     let writes_journal = reading.waits(WaitClass::Sync) > 0.3;
-    if !waits_for_target(reading) || input.writes_behind() || writes_journal {
+    if !waits_for_target(reading) || input.amplifies_writes() || writes_journal {
         return None;
     }
     // Without experiments, latency may limit a few operations at a time, even without foreign I/O.
     let is_tried = reading.gain().is_some();
     if !is_tried
-        && (reading.in_flight < MANY || reading.occupancy().is_none_or(|occupancy| occupancy <= MORE))
+        && (reading.in_flight < IN_FLIGHT_MIN
+            || reading.occupancy().is_none_or(|occupancy| occupancy <= REQUESTS_PER_OP_MIN))
     {
         return None;
     }
@@ -47,7 +48,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
         return None;
     }
     let is_full = reading.load().is(Load::Full);
-    let more = reading.occupancy().filter(|occupancy| *occupancy > MORE);
+    let more = reading.occupancy().filter(|occupancy| *occupancy > REQUESTS_PER_OP_MIN);
     let name = || Name::from(device.name.as_str());
     let evidence = seen![
         reading.time_spent(),

@@ -11,19 +11,19 @@ use crate::reading::Reading;
 
 /// Above this share of a ceiling, a number is about the client and not about the storage. By then the loop's own time
 /// is more than two thirds of the whole.
-pub(crate) const NEAR: f64 = 0.7;
+pub(crate) const CEILING_SHARE_MIN: f64 = 0.7;
 
 /// If more than this share of the requested depth waits for the loop, the number is not about the target.
 const IDLE_SLOTS: f64 = 0.1;
 
 /// The thresholds that its explanation names.
 pub(super) const THRESHOLDS: &[Threshold] =
-    &[("near", Figure::Share(NEAR)), ("idle_slots", Figure::Share(IDLE_SLOTS))];
+    &[("near", Figure::Share(CEILING_SHARE_MIN)), ("idle_slots", Figure::Share(IDLE_SLOTS))];
 
 /// A rate near that of the loop without any I/O.
 pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     let ceilings = reading.input.record.figures.ceiling_shares.as_ref()?;
-    let share = ceilings.own_loop.filter(|share| *share > NEAR)?;
+    let share = ceilings.own_loop.filter(|share| *share > CEILING_SHARE_MIN)?;
     let near = Observation::NearOwnLoop { loop_share: Share(share) };
     let evidence = seen![reading.time_spent(), reading.mostly_running(), Some(near)];
     Some(Verdict::new(Limiter::BenchmarkItself, reading.on_cpu(), evidence).advise([Advice::MoreLoops {}]))

@@ -10,19 +10,19 @@ use super::{seen, waits_for_target};
 use crate::reading::Reading;
 
 /// Share of the samples of sleeping threads that found them waiting for a place in a queue.
-const AT_QUEUE: f64 = 0.3;
+const QUEUE_SAMPLES_MIN: f64 = 0.3;
 /// If less than this share of a queue's places is taken, threads do not wait for the queue.
-const FILLED: f64 = 0.85;
+const QUEUE_FILL_MIN: f64 = 0.85;
 /// A queue that is full has as many requests as places, within this share.
-const NEAR: f64 = 0.15;
+const QUEUE_LENGTH_TOLERANCE: f64 = 0.15;
 
 /// The thresholds that its explanation names.
 pub(super) const THRESHOLDS: &[Threshold] =
-    &[("at_queue", Figure::Share(AT_QUEUE)), ("filled", Figure::Share(FILLED))];
+    &[("at_queue", Figure::Share(QUEUE_SAMPLES_MIN)), ("filled", Figure::Share(QUEUE_FILL_MIN))];
 
 /// Returns true if about that many requests are in the device, though more are waited for.
 fn is_full_of(reading: &Reading<'_>, places: f64) -> bool {
-    let is_near = |at_target: f64| (at_target / places - 1.0).abs() < NEAR;
+    let is_near = |at_target: f64| (at_target / places - 1.0).abs() < QUEUE_LENGTH_TOLERANCE;
     reading.at_target.is_some_and(is_near) && reading.waiting() > 1.5 * places
 }
 
@@ -40,12 +40,12 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
         places.map(|(_, places)| places.into())
     };
     let is_full = reading.is_ring && room.is_some_and(|room| is_full_of(reading, room));
-    if !waits_for_target(reading) || (queued <= AT_QUEUE && !is_full) {
+    if !waits_for_target(reading) || (queued <= QUEUE_SAMPLES_MIN && !is_full) {
         return None;
     }
     let is_short = places.is_some_and(|(_, places)| {
         !reading.is_remote
-            && reading.at_target.is_some_and(|at_target| at_target < FILLED * f64::from(places))
+            && reading.at_target.is_some_and(|at_target| at_target < QUEUE_FILL_MIN * f64::from(places))
     });
     let queue = match (places, slots) {
         (Some((name, places)), _) if !reading.is_remote => {

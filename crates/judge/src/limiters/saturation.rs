@@ -14,9 +14,9 @@ use crate::experiments::{Load, LoadEstimate, Unit};
 use crate::reading::Reading;
 
 /// Smallest share of the requested bytes that must have crossed the network.
-const NETWORK: f64 = 0.7;
+const NETWORK_SHARE_MIN: f64 = 0.7;
 /// Operations in flight that fill most targets.
-const DEEP: f64 = 64.0;
+const DEEP_IN_FLIGHT: f64 = 64.0;
 /// Bytes in flight that fill most targets.
 const DEEP_BYTES: f64 = (8 << 20) as f64;
 /// On a machine whose CPUs are this busy, an end of the connection may be the limit: ciphers, daemons, interrupts.
@@ -26,16 +26,16 @@ const PART_MIN: f64 = 0.05;
 
 /// The thresholds that its explanation names.
 pub(super) const THRESHOLDS: &[Threshold] = &[
-    ("network", Figure::Share(NETWORK)),
-    ("deep", Figure::Count(DEEP as u64)),
+    ("network", Figure::Share(NETWORK_SHARE_MIN)),
+    ("deep", Figure::Count(DEEP_IN_FLIGHT as u64)),
     ("deep_bytes", Figure::MemoryBytes(DEEP_BYTES as u64)),
     ("ends_busy", Figure::Share(CPUS_BUSY)),
     ("large_blocks", Figure::MemoryBytes(LARGE_BYTES)),
-    ("clearly_more", Figure::Ratio(CLEARLY_MORE)),
+    ("clearly_more", Figure::Ratio(HIGHER_RATE_FACTOR)),
 ];
 
 /// If a device moved this many times as many bytes in another test, its limit is not in bytes.
-const CLEARLY_MORE: f64 = 1.3;
+const HIGHER_RATE_FACTOR: f64 = 1.3;
 
 /// Stores in each direct test the highest rate of the run's direct tests in the same direction, if it is clearly
 /// higher. Returns true if anything is new.
@@ -56,7 +56,7 @@ pub(crate) fn share_device_peaks(rows: &mut [PhaseRecord]) -> bool {
     let mut is_new = false;
     for row in rows {
         let Some((is_read, rate)) = moved(row) else { continue };
-        let more = most[usize::from(is_read)].filter(|most| *most >= CLEARLY_MORE * rate);
+        let more = most[usize::from(is_read)].filter(|most| *most >= HIGHER_RATE_FACTOR * rate);
         if let Some(device) = &mut row.seen.device {
             is_new |= device.other_bytes_per_second != more;
             device.other_bytes_per_second = more;
@@ -66,7 +66,7 @@ pub(crate) fn share_device_peaks(rows: &mut [PhaseRecord]) -> bool {
 }
 
 /// Returns the rate of another test that moved clearly more in the same direction.
-fn moved_more(reading: &Reading<'_>) -> Option<Observation> {
+fn faster_test(reading: &Reading<'_>) -> Option<Observation> {
     let device = reading.input.record.seen.device.as_ref()?;
     let bytes_per_second = BytesPerSecond(device.other_bytes_per_second?);
     Some(Observation::OtherMovedMore { device: device.name.as_str().into(), bytes_per_second })
@@ -80,20 +80,20 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     let (is_tried, is_sure) = match reading.load() {
         LoadEstimate::Known { load: Load::Full, is_sure, .. } => (true, is_sure),
         LoadEstimate::Known { load: Load::Between, .. } => return Some(knee(reading)),
-        LoadEstimate::Known { load: Load::Room, .. } | LoadEstimate::Contradictory => return None,
+        LoadEstimate::Known { load: Load::Headroom, .. } | LoadEstimate::Contradictory => return None,
         LoadEstimate::Untested => (false, false),
     };
     let input = &reading.input;
     let block_bytes = input.data().map_or(0, |data| data.block_bytes);
     let unit = reading.unit();
-    let is_bandwidth = is_of_bytes(reading);
+    let is_bandwidth = counts_bytes(reading);
     let network = if reading.is_remote && is_bandwidth { network(reading) } else { Vec::new() };
     let is_network = !network.is_empty();
     let is_busy = reading.waits_in_target() == Some(true);
     // Without experiments, only a load that fills most targets is likely to fill this one.
     let bytes_in_flight = reading.in_flight * block_bytes as f64;
-    let is_deep = reading.in_flight >= DEEP || bytes_in_flight >= DEEP_BYTES;
-    let late = behind(reading);
+    let is_deep = reading.in_flight >= DEEP_IN_FLIGHT || bytes_in_flight >= DEEP_BYTES;
+    let late = open_loop_lag(reading);
     if !is_tried && !is_deep && !is_network && late.is_empty() {
         return None;
     }
@@ -120,7 +120,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
         reading.dominant_wait(&classes),
         network,
         in_target,
-        moved_more(reading).filter(|_| limiter == Limiter::DeviceOps),
+        faster_test(reading).filter(|_| limiter == Limiter::DeviceOps),
         virtual_disk,
         late,
         reading.answers(),
@@ -131,10 +131,10 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
         Limiter::ServerSaturated => Some(Advice::LookAtServer {}),
         _ if is_tried => None,
         _ if reading.is_inconclusive() => Some(Advice::MeasureLonger {}),
-        _ => Some(untried(reading)),
+        _ => Some(untried_advice(reading)),
     };
     let blocked = reading.budget.blocked;
-    let is_both = matches!(unit, Some((Unit::Both, _))) && moved_more(reading).is_none();
+    let is_both = matches!(unit, Some((Unit::Both, _))) && faster_test(reading).is_none();
     let by_bytes = reading.byte_share().filter(|_| is_both && !reading.is_remote);
     if let Some(by_bytes) = by_bytes {
         let parts = [
@@ -155,13 +155,13 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
 }
 
 /// Returns true if a full target counts bytes. Without experiments, the usual unit for blocks of that size decides.
-fn is_of_bytes(reading: &Reading<'_>) -> bool {
+fn counts_bytes(reading: &Reading<'_>) -> bool {
     let block_bytes = reading.input.data().map_or(0, |data| data.block_bytes);
     match reading.unit() {
         Some((Unit::Bytes, _)) => true,
         Some((Unit::Operations, _)) => false,
         // The same device moved more bytes in another test.
-        Some((Unit::Both, _)) | None if moved_more(reading).is_some() => false,
+        Some((Unit::Both, _)) | None if faster_test(reading).is_some() => false,
         Some((Unit::Both, _)) => reading.byte_share() > Some(0.5),
         // The kernel makes its own requests out of those of a stream.
         None => block_bytes >= LARGE_BYTES || reading.is_stream(),
@@ -169,7 +169,7 @@ fn is_of_bytes(reading: &Reading<'_>) -> bool {
 }
 
 /// Returns the advice for a row without experiments.
-pub(super) fn untried(reading: &Reading<'_>) -> Advice {
+pub(super) fn untried_advice(reading: &Reading<'_>) -> Advice {
     let input = &reading.input;
     let changes = input.data().is_some_and(|data| data.writes())
         || input.files().is_some_and(|files| files.verb.changes());
@@ -181,13 +181,14 @@ pub(super) fn untried(reading: &Reading<'_>) -> Advice {
 }
 
 /// Returns the rates of an open loop that could not start its operations in time, with all its slots in flight.
-fn behind(reading: &Reading<'_>) -> Vec<Observation> {
+fn open_loop_lag(reading: &Reading<'_>) -> Vec<Observation> {
     let record = reading.input.record;
-    let Some(requested) = record.workload.rate_ops_per_second.filter(|_| !reading.input.rate_is_given())
+    let Some(requested) =
+        record.workload.rate_ops_per_second.filter(|_| !reading.input.keeps_requested_rate())
     else {
         return Vec::new();
     };
-    let started = record.figures.rate.whole_ops_per_second.map(OpsPerSecond);
+    let started = record.figures.rate.overall_ops_per_second.map(OpsPerSecond);
     seen![
         started.map(|ops_per_second| Observation::RateStarted { ops_per_second }),
         Some(Observation::RateRequested { ops_per_second: OpsPerSecond(requested) }),
@@ -208,8 +209,8 @@ fn knee(reading: &Reading<'_>) -> Verdict {
     let by_depth = || reading.gain().map(|gain| gain.value.ln() / f64::from(FACTOR).ln());
     let own = by_pause.map(|estimate| estimate.value).or_else(by_depth).unwrap_or(0.5);
     let own = own.clamp(PART_MIN, 1.0 - PART_MIN);
-    let is_of_bytes = is_of_bytes(reading);
-    let (latency, full) = match (reading.is_remote, is_of_bytes) {
+    let counts_bytes = counts_bytes(reading);
+    let (latency, full) = match (reading.is_remote, counts_bytes) {
         (true, true) if !network(reading).is_empty() => (Limiter::RemoteLatency, Limiter::NetworkBandwidth),
         (true, _) => (Limiter::RemoteLatency, Limiter::ServerSaturated),
         (false, true) => (Limiter::DeviceLatency, Limiter::DeviceBandwidth),
@@ -236,7 +237,8 @@ pub(super) fn network(reading: &Reading<'_>) -> Vec<Observation> {
     let crossed = |requested: u64, crossed: u64| {
         let share = crossed as f64 / requested as f64;
         let rate = BytesPerSecond(crossed as f64 / seconds);
-        (requested > 0 && share >= NETWORK).then(|| (network.interface.as_str().into(), rate, Share(share)))
+        (requested > 0 && share >= NETWORK_SHARE_MIN)
+            .then(|| (network.interface.as_str().into(), rate, Share(share)))
     };
     let received = crossed(record.counts.app_bytes_read, network.received_bytes);
     let sent = crossed(record.counts.app_bytes_written, network.sent_bytes);

@@ -13,11 +13,11 @@ use crate::reading::Reading;
 /// A rate of at least this share of the line's capacity saturates the line.
 const FULL: f64 = 0.85;
 /// More than this multiple of a limit cannot have passed: part of the bytes followed after the measured time.
-const MORE_THAN_ALL: f64 = 1.15;
+const LIMIT_EXCESS_MAX: f64 = 1.15;
 /// A rate below this share does not saturate it.
 const NOT_FULL: f64 = 0.8;
 /// If the sum of both directions is at least this share, they saturate the line in turn.
-const FULL_IN_TURN: f64 = 0.9;
+const ALTERNATING_SHARE_MIN: f64 = 0.9;
 /// Minimum duration of a test whose rate is compared with the line: a shorter one may fit into the burst of a limit.
 const LEAST_SECONDS: f64 = 1.0;
 /// A block that takes this long to transfer saturates the line alone, whatever the round-trip time.
@@ -27,7 +27,7 @@ const LONG_BLOCK_SECONDS: f64 = 0.01;
 pub(super) const THRESHOLDS: &[Threshold] = &[
     ("line_full", Figure::Share(FULL)),
     ("line_not_full", Figure::Share(NOT_FULL)),
-    ("line_full_in_turn", Figure::Share(FULL_IN_TURN)),
+    ("line_full_in_turn", Figure::Share(ALTERNATING_SHARE_MIN)),
 ];
 
 /// Stores two facts about the line in all rows: the highest rate of a test, and the line's throughput. The throughput
@@ -59,7 +59,7 @@ pub(crate) fn share_network_peaks(rows: &mut [PhaseRecord]) -> bool {
     let systems = rows.iter_mut().filter_map(|row| row.seen.system.as_mut());
     for network in systems.filter_map(|system| system.network.as_mut()) {
         network.line_bytes_per_second = line;
-        [network.most_received_bytes_per_second, network.most_sent_bytes_per_second] = most;
+        [network.peak_received_bytes_per_second, network.peak_sent_bytes_per_second] = most;
     }
     line.is_some() || most.iter().any(Option::is_some)
 }
@@ -69,8 +69,8 @@ pub(crate) fn share_network_peaks(rows: &mut [PhaseRecord]) -> bool {
 fn moved(network: &NetworkUse, row: &PhaseRecord) -> Option<(f64, f64)> {
     let seconds = row.counts.elapsed_ns.max(1) as f64 / 1e9;
     let directions = [
-        (row.counts.app_bytes_read, network.received_bytes, network.most_received_bytes_per_second),
-        (row.counts.app_bytes_written, network.sent_bytes, network.most_sent_bytes_per_second),
+        (row.counts.app_bytes_read, network.received_bytes, network.peak_received_bytes_per_second),
+        (row.counts.app_bytes_written, network.sent_bytes, network.peak_sent_bytes_per_second),
     ];
     let shares = directions.into_iter().filter(|(requested, ..)| *requested > 0).map(|(_, bytes, most)| {
         let most = most.unwrap_or(0.0);
@@ -96,7 +96,7 @@ fn reached(network: &NetworkUse, row: &PhaseRecord) -> Option<Observation> {
     let (source, limit, rate) = [shaped, speed]
         .into_iter()
         .flatten()
-        .find(|(_, limit, rate)| (FULL..=MORE_THAN_ALL).contains(&(rate / limit)))?;
+        .find(|(_, limit, rate)| (FULL..=LIMIT_EXCESS_MAX).contains(&(rate / limit)))?;
     Some(Observation::BytesAllowed {
         source: source.into(),
         device: network.interface.as_str().into(),
@@ -107,16 +107,16 @@ fn reached(network: &NetworkUse, row: &PhaseRecord) -> Option<Observation> {
 
 /// Returns true if a test fills the line in turn: with each block that it reads, and then with the block that it writes.
 /// A faster line and more depth help both: with more copies, both directions are busy at once.
-fn is_in_turn(reading: &Reading<'_>, network: &NetworkUse, line: f64) -> bool {
+fn alternates_directions(reading: &Reading<'_>, network: &NetworkUse, line: f64) -> bool {
     let both = (network.received_bytes + network.sent_bytes) as f64 * 1e9
         / reading.input.record.counts.elapsed_ns.max(1) as f64;
     reading.input.data().is_some_and(|data| {
         data.reads() && data.writes() && data.block_bytes as f64 >= LONG_BLOCK_SECONDS * line
-    }) && both >= FULL_IN_TURN * line
+    }) && both >= ALTERNATING_SHARE_MIN * line
 }
 
 /// A line that is full of pages which the kernel writes behind the test, while it holds the writers back.
-pub(super) fn written_behind(reading: &Reading<'_>) -> Option<Verdict> {
+pub(super) fn writeback_fills_line(reading: &Reading<'_>) -> Option<Verdict> {
     let network = reading.system()?.network.as_ref().filter(|_| reading.is_remote)?;
     let reached = reached(network, reading.input.record);
     let line = network
@@ -128,14 +128,14 @@ pub(super) fn written_behind(reading: &Reading<'_>) -> Option<Verdict> {
     let evidence = seen![
         reading.time_spent(),
         reading.dominant_wait(&[WaitClass::Dirty]),
-        line.map(|line| carried(network, line)),
+        line.map(|line| line_use(network, line)),
         reached,
     ];
     let verdict = Verdict::new(Limiter::NetworkBandwidth, reading.budget.blocked, evidence);
     Some(verdict.at_most(Confidence::Likely).advise([Advice::FasterLink {}]))
 }
 
-fn carried(network: &NetworkUse, line: f64) -> Observation {
+fn line_use(network: &NetworkUse, line: f64) -> Observation {
     let interface = network.interface.as_str().into();
     Observation::LineCarried { interface, bytes_per_second: BytesPerSecond(line) }
 }
@@ -158,18 +158,20 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     let line = network.line_bytes_per_second;
     let share = line.map(|line| bytes_per_second(network, reading.input.record) / line);
     let moved = moved(network, reading.input.record).filter(|(_, share)| line.is_none() && *share < NOT_FULL);
-    let is_in_turn =
-        line.or(moved.map(|moved| moved.0)).is_some_and(|line| is_in_turn(reading, network, line));
+    let alternates_directions =
+        line.or(moved.map(|moved| moved.0)).is_some_and(|line| alternates_directions(reading, network, line));
     let share = share.or(moved.map(|moved| moved.1));
     let (limiter, advice) = match share {
         _ if reached.is_some() => (Limiter::NetworkBandwidth, Advice::FasterLink {}),
         Some(share) if share >= FULL => (Limiter::NetworkBandwidth, Advice::FasterLink {}),
-        Some(_) if is_in_turn => (Limiter::Mixed, super::saturation::untried(reading)),
-        Some(share) if share < NOT_FULL => (Limiter::RemoteLatency, super::saturation::untried(reading)),
+        Some(_) if alternates_directions => (Limiter::Mixed, super::saturation::untried_advice(reading)),
+        Some(share) if share < NOT_FULL => {
+            (Limiter::RemoteLatency, super::saturation::untried_advice(reading))
+        }
         None if !reading.is_stream() => return None,
-        _ => (Limiter::NetworkUntried, super::saturation::untried(reading)),
+        _ => (Limiter::NetworkUndetermined, super::saturation::untried_advice(reading)),
     };
-    let carried = line.map(|line| carried(network, line));
+    let line_use = line.map(|line| line_use(network, line));
     let moved = moved.map(|(most, share)| Observation::LineMoved {
         interface: network.interface.as_str().into(),
         bytes_per_second: BytesPerSecond(most),
@@ -179,7 +181,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
         reading.time_spent(),
         reading.dominant_wait(&[WaitClass::Remote, WaitClass::Page, WaitClass::Device]),
         crossed,
-        carried,
+        line_use,
         moved,
         reached,
     ];

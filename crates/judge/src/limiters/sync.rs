@@ -14,15 +14,15 @@ use crate::wait_channels::class;
 /// Share of the samples of sleeping threads that found them in a sync.
 const IN_SYNC: f64 = 0.3;
 /// If the sync takes about half of an operation's time, both the sync and the write before it hold it back.
-const HALF: std::ops::Range<f64> = 0.35..0.65;
+const SYNC_TIME_HALF: std::ops::Range<f64> = 0.35..0.65;
 /// Flushes per operation that also show a wait for the sync.
 const FLUSHES: f64 = 0.5;
 
 /// The thresholds that its explanation names.
 pub(super) const THRESHOLDS: &[Threshold] = &[
     ("in_sync", Figure::Share(IN_SYNC)),
-    ("sync_half", Figure::Share(HALF.start)),
-    ("sync_most", Figure::Share(HALF.end)),
+    ("sync_half", Figure::Share(SYNC_TIME_HALF.start)),
+    ("sync_most", Figure::Share(SYNC_TIME_HALF.end)),
 ];
 
 /// Operations that are only done when they are durable.
@@ -49,7 +49,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     let step_ns = step.and_then(|step| step.latency_ns.as_ref()).map(|of_step| of_step.mean);
     // If the write before the sync takes most of an operation, the write is the limit.
     let of_whole = step_ns.map_or(1.0, |step_ns| step_ns as f64 / whole_ns as f64);
-    if of_whole < HALF.start {
+    if of_whole < SYNC_TIME_HALF.start {
         return None;
     }
     let flushed = (flushes >= FLUSHES).then_some(Observation::Flushes { flushes: Mean(flushes) });
@@ -59,7 +59,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     let classes = if sync_share < 1.0 { &classes[..1] } else { &classes };
     let evidence =
         seen![reading.time_spent(), reading.dominant_wait(classes), journal(reading), flushed, took];
-    if HALF.contains(&of_whole) {
+    if SYNC_TIME_HALF.contains(&of_whole) {
         let blocked = reading.budget.blocked;
         let parts = [
             (Limiter::FsyncJournal, blocked * of_whole),

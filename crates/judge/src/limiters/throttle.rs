@@ -14,28 +14,28 @@ use crate::reading::Reading;
 use crate::traps::direct;
 
 /// A rate within this share of a limit is held by it, if the rate is not known more exactly.
-const AT_CAP: f64 = 0.08;
+const CAP_TOLERANCE: f64 = 0.08;
 /// The same for a rate that is known well.
-const AT_CAP_KNOWN: f64 = 0.02;
+const CAP_TOLERANCE_KNOWN: f64 = 0.02;
 /// If threads sleep outside the device in more than this share of samples, something else there holds them back.
-const ELSEWHERE: f64 = 0.3;
+const ELSEWHERE_SAMPLES_MAX: f64 = 0.3;
 /// A device that has at most this share of the operations in flight is all but idle.
-const IDLE: f64 = 0.1;
+const IDLE_SHARE_MAX: f64 = 0.1;
 /// A rate this close to a limit is held by it, wherever requests wait. No device gives such a rate by chance.
-const AT_CAP_EXACTLY: f64 = 0.005;
+const CAP_TOLERANCE_EXACT: f64 = 0.005;
 
 /// The thresholds that its explanation names.
 pub(super) const THRESHOLDS: &[Threshold] = &[
-    ("at_cap", Figure::Share(AT_CAP)),
-    ("at_cap_known", Figure::Share(AT_CAP_KNOWN)),
-    ("elsewhere", Figure::Share(ELSEWHERE)),
-    ("all_but_idle", Figure::Share(IDLE)),
-    ("at_cap_exactly", Figure::Share(AT_CAP_EXACTLY)),
+    ("at_cap", Figure::Share(CAP_TOLERANCE)),
+    ("at_cap_known", Figure::Share(CAP_TOLERANCE_KNOWN)),
+    ("elsewhere", Figure::Share(ELSEWHERE_SAMPLES_MAX)),
+    ("all_but_idle", Figure::Share(IDLE_SHARE_MAX)),
+    ("at_cap_exactly", Figure::Share(CAP_TOLERANCE_EXACT)),
 ];
 
 /// Returns the largest distance of a rate from a limit that holds it, as a share of the limit.
-pub(crate) fn nearness(input: &JudgeInput<'_>) -> f64 {
-    input.half_width().map_or(AT_CAP, |half| (1.5 * half).clamp(AT_CAP_KNOWN, AT_CAP))
+pub(crate) fn limit_tolerance(input: &JudgeInput<'_>) -> f64 {
+    input.half_width().map_or(CAP_TOLERANCE, |half| (1.5 * half).clamp(CAP_TOLERANCE_KNOWN, CAP_TOLERANCE))
 }
 
 /// Returns a readable limit that the rate has reached but for `near`: its source, and the observation.
@@ -73,7 +73,7 @@ pub(crate) fn reached(input: &JudgeInput<'_>, near: f64) -> Option<(Name, Observ
 }
 
 /// A readable limit that the rate has reached.
-pub(super) fn visible(reading: &Reading<'_>) -> Option<Verdict> {
+pub(super) fn readable_limit(reading: &Reading<'_>) -> Option<Verdict> {
     if !waits_for_target(reading) {
         return None;
     }
@@ -81,7 +81,8 @@ pub(super) fn visible(reading: &Reading<'_>) -> Option<Verdict> {
     // that is served by software without a CPU.
     let is_in_device = reading.waits_in_target() == Some(true);
     let has_no_cpu = reading.is_short_of_cpus() && reading.load().is(Load::Full);
-    let near = if is_in_device && !has_no_cpu { AT_CAP_EXACTLY } else { nearness(&reading.input) };
+    let near =
+        if is_in_device && !has_no_cpu { CAP_TOLERANCE_EXACT } else { limit_tolerance(&reading.input) };
     let (source, allowed) = reached(&reading.input, near)?;
     let is_above = reading.waits_above_target() == Some(true);
     let evidence = seen![
@@ -103,7 +104,7 @@ fn is_not_direct(reading: &Reading<'_>) -> bool {
 }
 
 /// Requests that wait above a device with few requests, at a rate that no experiment changes.
-pub(super) fn inferred(reading: &Reading<'_>) -> Option<Verdict> {
+pub(super) fn inferred_limit(reading: &Reading<'_>) -> Option<Verdict> {
     let data = reading.input.data_in_files()?;
     let occupancy = reading.occupancy().filter(|_| reading.waits_above_target() == Some(true))?;
     // With read-ahead and writeback, pages are in the device while no thread waits, and the other way round. Writes
@@ -124,11 +125,11 @@ pub(super) fn inferred(reading: &Reading<'_>) -> Option<Verdict> {
     .iter()
     .map(|class| reading.waits(*class))
     .sum();
-    if elsewhere > ELSEWHERE || is_not_direct(reading) {
+    if elsewhere > ELSEWHERE_SAMPLES_MAX || is_not_direct(reading) {
         return None;
     }
     let load = reading.load();
-    if load.is(Load::Room) || load.is(Load::Between) {
+    if load.is(Load::Headroom) || load.is(Load::Between) {
         return None;
     }
     let advice = match reading.unit() {
@@ -143,7 +144,7 @@ pub(super) fn inferred(reading: &Reading<'_>) -> Option<Verdict> {
     // to do.
     Some(match load {
         LoadEstimate::Known { is_sure: true, .. } => found,
-        LoadEstimate::Untested | LoadEstimate::Contradictory if occupancy > IDLE => {
+        LoadEstimate::Untested | LoadEstimate::Contradictory if occupancy > IDLE_SHARE_MAX => {
             found.at_most(Confidence::Undetermined)
         }
         _ => found.at_most(Confidence::Likely),

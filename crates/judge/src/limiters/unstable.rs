@@ -13,21 +13,21 @@ use crate::reading::Reading;
 /// Coefficient of variation of the rates per second, above which no device alone explains the rate.
 const UNSTABLE: f64 = 0.3;
 /// Minimum of requests in the device per operation waited for, if no layer above the device limits them.
-const WELL_IN_TARGET: f64 = 0.7;
+const IN_TARGET_MIN: f64 = 0.7;
 /// Minimum number of seconds for that.
 const SECONDS_MIN: usize = 4;
 /// Minimum number of operations per second. Smaller counts vary by chance.
 const OPS_MIN: f64 = 100.0;
 /// Share of other processes in the device's bytes above which they may be the cause.
-const FOREIGN: f64 = 0.1;
+const FOREIGN_SHARE_MIN: f64 = 0.1;
 
 /// The thresholds that its explanation names.
 pub(super) const THRESHOLDS: &[Threshold] = &[
     ("unstable", Figure::Share(UNSTABLE)),
     ("unstable_seconds", Figure::Count(SECONDS_MIN as u64)),
     ("unstable_ops", Figure::Count(OPS_MIN as u64)),
-    ("below_foreign", Figure::Share(FOREIGN)),
-    ("well_in_target", Figure::Ratio(WELL_IN_TARGET)),
+    ("below_foreign", Figure::Share(FOREIGN_SHARE_MIN)),
+    ("well_in_target", Figure::Ratio(IN_TARGET_MIN)),
 ];
 
 /// Threads that wait in the device, at a varying rate, although no other process of this machine uses the device.
@@ -35,9 +35,9 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     let input = &reading.input;
     let is_simulated = input.target().backing == Backing::Simulated;
     let is_virtual = input.environment.virtualisation.is_some() && !is_simulated;
-    let is_in_device = reading.occupancy().is_some_and(|occupancy| occupancy >= WELL_IN_TARGET);
+    let is_in_device = reading.occupancy().is_some_and(|occupancy| occupancy >= IN_TARGET_MIN);
     let foreign = input.device()?.foreign_share.unwrap_or(0.0);
-    if !is_virtual || !waits_for_target(reading) || !is_in_device || foreign >= FOREIGN {
+    if !is_virtual || !waits_for_target(reading) || !is_in_device || foreign >= FOREIGN_SHARE_MIN {
         return None;
     }
     // A change from one level to another is a limit that set in, and is reported as a change.

@@ -13,7 +13,7 @@ use model::target::{Backing, Device, DeviceKind};
 use model::workload::CacheMode;
 
 use crate::TrapFinding;
-use crate::fixtures::{InputBuilder, clean, clean_of, device};
+use crate::fixtures::{InputBuilder, clean, clean_request, device};
 
 /// The trust and the mark that a trap gives a case. Its figures and words are in the snapshot of all cases.
 #[derive(Debug, Clone, Copy)]
@@ -339,7 +339,7 @@ examples! {
             if let model::workload::Work::Data(data) = &mut w.plan.phases[0].workload.work {
                 data.interleaved = true;
             }
-            w.plan.clients = Some(model::plan::Clients { count: 2, number: Some(0), sharers: 1 });
+            w.plan.clients = Some(model::plan::Clients { count: 2, number: Some(0), clients_on_file_system: 1 });
             w.record.seen.page_cache_share = Some(0.49);
         };
     a_second_pass_finds_the_first: served_from_page_cache
@@ -407,9 +407,9 @@ examples! {
             w.probes.reread = Some(reread([736_000, 3_000_000], [46_000, 90_000]));
         };
 
-    a_pool_of_unknown_disks: nothing_to_compare REMARK, "read:rnd4k",
+    a_pool_of_unknown_disks: devices_unknown REMARK, "read:rnd4k",
         |w| w.set_backing(Backing::Unknown, "zfs");
-    writes_are_made_durable: nothing_to_compare QUIET, "write:rnd4k", |w| w.set_backing(Backing::Unknown, "zfs");
+    writes_are_made_durable: devices_unknown QUIET, "write:rnd4k", |w| w.set_backing(Backing::Unknown, "zfs");
 
     a_server_of_which_nothing_is_known: server_cache REMARK,
         "read:rnd4k", |w| w.set_backing(Backing::RemoteOrUserSpace, "fuse.sshfs");
@@ -448,7 +448,7 @@ examples! {
     a_rate_that_is_hardly_known: several_passes QUIET, "read:rnd4k",
         |w| {
             w.record.counts.passes = 2.0;
-            w.known_within(0.2);
+            w.set_rate_interval(0.2);
             w.record.workload.size_bytes = 200_000 * 4096;
             let intervals = w.record.figures.intervals.iter_mut().enumerate();
             intervals.for_each(|(index, interval)| interval.ops = if index < 20 { 10_000 } else { 15_000 });
@@ -456,11 +456,11 @@ examples! {
 
     names_from_memory: metadata_cache REMARK, "stat",
         |w| w.device().bytes_read = 0;
-    names_that_need_hardly_a_read: metadata_cache REMARK, "stat", |w| w.read_for_names(6);
-    names_from_the_device: metadata_cache QUIET, "stat", |w| w.read_for_names(7);
+    names_that_need_hardly_a_read: metadata_cache REMARK, "stat", |w| w.set_name_read_bytes(6);
+    names_from_the_device: metadata_cache QUIET, "stat", |w| w.set_name_read_bytes(7);
     names_read_by_others: metadata_cache REMARK, "open:missing",
         |w| {
-            w.read_for_names(0);
+            w.set_name_read_bytes(0);
             w.device().bytes_read = 1 << 30;
         };
     names_on_tmpfs: metadata_cache REMARK, "readdir", |w| w.set_backing(Backing::Memory, "tmpfs");
@@ -473,28 +473,28 @@ examples! {
     not_all_files_were_made: fewer_files SUSPECT, "stat", |w| w.record.workload.files = 1000;
     all_files_were_made: fewer_files QUIET, "stat", |_| {};
 
-    cold_names_without_a_read: names_not_cold SUSPECT, "stat:t4:cold", |w| w.read_for_names(0);
-    cold_names_with_less_than_half_an_inode: names_not_cold SUSPECT, "stat:cold", |w| w.read_for_names(63);
+    cold_names_without_a_read: names_not_cold SUSPECT, "stat:t4:cold", |w| w.set_name_read_bytes(0);
+    cold_names_with_less_than_half_an_inode: names_not_cold SUSPECT, "stat:cold", |w| w.set_name_read_bytes(63);
     cold_names_that_others_read: names_not_cold SUSPECT, "stat:cold",
         |w| {
-            w.read_for_names(0);
+            w.set_name_read_bytes(0);
             w.device().bytes_read = 1 << 30;
         };
     cold_names_that_the_client_kept: names_not_cold SUSPECT, "open:cold", |w| w.set_server_requests(1);
-    cold_names_with_half_an_inode: names_not_cold QUIET, "stat:cold", |w| w.read_for_names(64);
-    cold_entries_without_inodes: names_not_cold QUIET, "readdir:cold", |w| w.read_for_names(12);
+    cold_names_with_half_an_inode: names_not_cold QUIET, "stat:cold", |w| w.set_name_read_bytes(64);
+    cold_entries_without_inodes: names_not_cold QUIET, "readdir:cold", |w| w.set_name_read_bytes(12);
     cold_names_behind_a_program: names_not_cold QUIET, "stat:cold",
         |w| w.set_backing(Backing::RemoteOrUserSpace, "fuse");
 
-    cold_names_that_are_read: cold_names REMARK, "stat:t4:cold", |w| w.read_for_names(290);
+    cold_names_that_are_read: cold_names REMARK, "stat:t4:cold", |w| w.set_name_read_bytes(290);
     cold_names_that_are_read_beside_others: cold_names REMARK, "stat:cold",
         |w| {
-            w.read_for_names(290);
+            w.set_name_read_bytes(290);
             w.device().bytes_read *= 2;
         };
     cold_names_on_a_server: cold_names REMARK, "stat:cold", |w| w.set_server_requests(100);
-    cold_names_in_vain: cold_names QUIET, "stat:cold", |w| w.read_for_names(0);
-    warm_names: cold_names QUIET, "stat", |w| w.read_for_names(290);
+    cold_names_in_vain: cold_names QUIET, "stat:cold", |w| w.set_name_read_bytes(0);
+    warm_names: cold_names QUIET, "stat", |w| w.set_name_read_bytes(290);
 
     inodes_that_are_held_back: inode_search REMARK, "create",
         |w| {
@@ -524,7 +524,7 @@ examples! {
         |w| {
             w.without_interval();
             w.record.figures.rate.last_done_ns = 1_000_000_000;
-            w.record.figures.rate.whole_ops_per_second = Some(4e5);
+            w.record.figures.rate.overall_ops_per_second = Some(4e5);
         };
     two_rounds: too_few_samples REMARK, "create",
         |w| rounds(w, 2);
@@ -567,7 +567,7 @@ examples! {
     anything_may_be_its_rate: not_steady REMARK, "read:rnd4k",
         |w| {
             w.steady().is_steady = false;
-            w.known_within(0.4);
+            w.set_rate_interval(0.4);
         };
     memory_that_fills_is_not_the_number: not_steady REMARK, "write:buffered",
         |w| {
@@ -579,7 +579,7 @@ examples! {
         |w| {
             w.changes(1.0, 4e5, 1e5, 1 << 30);
             w.without_interval();
-            w.record.figures.rate.whole_ops_per_second = Some(4e5);
+            w.record.figures.rate.overall_ops_per_second = Some(4e5);
         };
     too_short_is_not_unsteady: not_steady QUIET, "read:rnd4k", |w| w.ends_after(19);
     arrivals_that_vary_are_asked_for: not_steady QUIET, "read:rnd4k:q32:rate=500,poisson",
@@ -610,12 +610,12 @@ examples! {
         };
 
     known_within_three_percent: wide_interval REMARK, "read:rnd4k",
-        |w| w.known_within(0.03);
-    a_little_wider_than_wanted: wide_interval QUIET, "read:rnd4k", |w| w.known_within(0.024);
+        |w| w.set_rate_interval(0.03);
+    a_little_wider_than_wanted: wide_interval QUIET, "read:rnd4k", |w| w.set_rate_interval(0.024);
     told_as_not_steady: wide_interval QUIET, "read:rnd4k",
         |w| {
             w.steady().is_steady = false;
-            w.known_within(0.3);
+            w.set_rate_interval(0.3);
         };
 
     a_write_cache_that_is_full: rate_dropped
@@ -825,9 +825,9 @@ fn requested_time_allows_a_wider_interval() {
         time: Some(Seconds(4.0)),
         ..Request::default()
     };
-    let mut world = clean_of(request);
-    world.known_within(0.06);
+    let mut world = clean_request(request);
+    world.set_rate_interval(0.06);
     check_world("wide_interval", QUIET, &world);
-    world.known_within(0.07);
+    world.set_rate_interval(0.07);
     check_world("wide_interval", REMARK, &world);
 }

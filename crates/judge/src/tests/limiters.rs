@@ -12,7 +12,7 @@ use model::run::{
 use model::target::{Backing, DeviceKind};
 use model::{Experiment, Plan};
 
-use crate::fixtures::{InputBuilder, clean, clean_of, client};
+use crate::fixtures::{InputBuilder, clean, clean_request, client};
 use crate::limiters::conclude;
 use crate::{JudgeInput, next_experiment};
 
@@ -238,7 +238,8 @@ fn pausing(share: f64) -> InputBuilder {
     const MIX: &str = "[population]\nfiles = 9\nsizes = { median = '4k', p90 = '8k', max = '1m' }\n\
                        [[flow]]\nname = 'f'\nweight = 1\nthink_ms = 5\ndo = ['stat']\n";
     let mixes = MixTexts([("own.toml".to_owned(), MIX.to_owned())].into());
-    let mut world = clean_of(Request { tests: vec!["mix:own.toml".into()], mixes, ..Request::default() });
+    let mut world =
+        clean_request(Request { tests: vec!["mix:own.toml".into()], mixes, ..Request::default() });
     let elapsed_ns = world.record.counts.elapsed_ns;
     world.record.counts.ops = 1000;
     let latency = world.record.figures.latency_ns.as_mut().unwrap();
@@ -353,9 +354,9 @@ cases! {
         clean("rewrite:seq128k").spends(0.05, 0.52, 0.0, 0.43).sleeps(&[("folio_wait_bit_common", 0.43)]),
         |world| world.device_frames(|device| device.busy_ns = 30_000_000),
     );
-    a_stream_on_which_nothing_was_tried: NetworkUntried Likely, stream(None);
+    a_stream_on_which_nothing_was_tried: NetworkUndetermined Likely, stream(None);
     a_stream_that_a_shaper_holds: NetworkBandwidth Likely, shaped(1.02);
-    a_stream_that_no_shaper_holds: NetworkUntried Likely, shaped(2.0);
+    a_stream_that_no_shaper_holds: NetworkUndetermined Likely, shaped(2.0);
     a_stream_as_fast_as_its_interface: NetworkBandwidth Likely,
         stream_over(|network, rate| network.speed_bits_per_second = Some((8.4 * rate) as u64));
     slots_of_a_server_that_are_full: QueueFull Confirmed,
@@ -369,19 +370,19 @@ cases! {
     a_stream_that_fills_the_line: NetworkBandwidth Likely, stream(Some(1.05));
     a_stream_that_fills_half_of_the_line: RemoteLatency Likely, stream(Some(2.0));
     a_stream_beside_a_faster_one: RemoteLatency Likely, stream_over(|network, rate| {
-        network.most_sent_bytes_per_second = Some(2.0 * rate);
+        network.peak_sent_bytes_per_second = Some(2.0 * rate);
     });
-    a_stream_nearly_as_fast_as_another: NetworkUntried Likely, stream_over(|network, rate| {
-        network.most_sent_bytes_per_second = Some(1.2 * rate);
+    a_stream_nearly_as_fast_as_another: NetworkUndetermined Likely, stream_over(|network, rate| {
+        network.peak_sent_bytes_per_second = Some(1.2 * rate);
     });
-    a_stream_in_the_other_direction_of_a_faster_one: NetworkUntried Likely, stream_over(|network, rate| {
+    a_stream_in_the_other_direction_of_a_faster_one: NetworkUndetermined Likely, stream_over(|network, rate| {
         network.received_bytes = 0;
-        network.most_received_bytes_per_second = Some(2.0 * rate);
+        network.peak_received_bytes_per_second = Some(2.0 * rate);
     });
     random_writes_that_fill_the_line: NetworkBandwidth Likely, over_link("write:rnd8k:t3", Some(1.05));
     random_writes_that_do_not: RemoteLatency Likely, over_link("write:rnd8k:t3", Some(2.0));
     large_ones_that_do_not: RemoteLatency Likely, over_link("write:rnd64k:t3", Some(2.0));
-    large_ones_that_nearly_do: NetworkUntried Likely, over_link("write:rnd64k:t3", Some(1.2));
+    large_ones_that_nearly_do: NetworkUndetermined Likely, over_link("write:rnd64k:t3", Some(1.2));
     blocks_that_fill_the_line_in_turn: Mixed Likely, in_turn("rewrite:seq1m:buffered");
     blocks_too_small_to_fill_the_line_in_turn: RemoteLatency Likely, in_turn("rewrite:seq64k:buffered");
     names_that_the_client_holds: MetadataCache Likely,
@@ -491,7 +492,7 @@ cases! {
     more_clients_bring_nothing: BelowClients Confirmed, four_clients(1000.0);
     pages_that_wait_for_a_full_link: NetworkBandwidth Likely, shaped(1.05).sleeps(&[("balance_dirty_pages", 0.9)]);
     pages_that_wait_for_a_slow_server: DirtyThrottling Likely, shaped(4.0).sleeps(&[("balance_dirty_pages", 0.9)]);
-    rate_asked_for: RateLimitAsked Confirmed, with(
+    rate_asked_for: RequestedRate Confirmed, with(
         clean("read:rnd4k:rate=100000").spends(0.05, 0.1, 0.0, 0.85),
         |world| world.record.workload.rate_ops_per_second = Some(1e5),
     );
@@ -517,7 +518,7 @@ cases! {
 }
 
 #[test]
-fn no_two_thresholds_have_a_name() {
+fn no_two_thresholds_share_a_name() {
     let mut names: Vec<_> = crate::thresholds().into_iter().map(|(name, _)| name).collect();
     let all = names.len();
     names.sort_unstable();
@@ -561,7 +562,7 @@ fn network_with_busy_cpus_is_not_clear() {
 }
 
 #[test]
-fn limits_that_somebody_set() {
+fn hidden_io_limit_on_idle_device_is_io_throttle() {
     let hidden = clean("read:rnd4k:q8").blocked().queues(0.2);
     // Threads that wait in the device have passed the cap.
     let cap = || capped(Some(101_000.0), None);
@@ -628,7 +629,7 @@ fn evidence_short_of_a_limiter_does_not_select_it() {
 }
 
 #[test]
-fn memory_that_was_only_just_given_back() {
+fn refaults_at_cgroup_limit_are_memory_pressure() {
     // There is no pressure: the data read was evicted shortly before, again and again.
     let again = |hits: u64, refaulted_share: f64| {
         let read = clean("read:seq128k:buffered").blocked().sleeps(&[("folio_wait_bit_common", 0.9)]);
@@ -660,7 +661,7 @@ fn reads_of_others_are_not_charged_to_look_ups() {
 }
 
 #[test]
-fn helpers_that_are_busy_all_the_time() {
+fn busy_helper_of_the_target_is_helper_cpu() {
     let ssh =
         clean("read:seq1m").blocked().remote(1.0).sleeps(&[("request_wait_answer", 0.9)]).system(|system| {
             system.helpers = vec![Helper { name: "ssh".into(), pid: 7, is_kernel: false, cpu_share: 0.97 }];
@@ -709,7 +710,7 @@ fn limiter_of(world: &InputBuilder) -> Limiter {
 }
 
 #[test]
-fn experiments_ask_what_is_open() {
+fn next_experiment_resolves_an_undecided_question() {
     use Experiment::{Delay, Depth, Separate};
     let waits = clean("read:rnd4k:q8").blocked().queues(7.9);
     assert_eq!(waits.next(&[]), Some(Depth));

@@ -113,22 +113,23 @@ fn operation_limiter_comes_from_its_own_samples() {
     let text = wording::operation(&world.operations()[2]);
     assert_eq!(
         text,
-        "24 % of the time, kernel CPU (likely): its threads were awake in 95 % of 400 samples; awake threads of all \
-         operations spent 85 % of their time in the kernel, 11 % in their own code"
+        "24 % of the time, kernel CPU (likely): its threads were runnable in 95 % of 400 samples; over all \
+         operations, threads that were not asleep spent 85 % of their time in the kernel, 11 % in user space"
     );
     let all = wording::operations(&world.operations());
-    let of_all = |sentence: &&String| sentence.contains("awake threads of all operations");
+    let of_all = |sentence: &&String| sentence.contains("over all operations");
     assert_eq!(all.iter().filter(of_all).count(), 1, "{all:?}");
 }
 
 #[test]
-fn pages_are_a_sync_s_where_one_follows() {
+fn page_waits_count_as_sync_when_one_follows() {
     let pages = [("folio_wait_bit_common", 390), ("submit_bio_wait", 100), ("running", 30)];
     let world = mail(&[("create", 500, &pages), ("read", 500, &pages)]);
     let expected = [("create", Limiter::FsyncJournal), ("read", Limiter::DeviceLatency)];
     assert_eq!(world.limiters(), expected_limiters(&expected));
     let [create, read] = &world.operations()[..] else { panic!() };
-    let sentence = "waited for a sync in 94 % of 520 samples, mostly for its pages (folio_wait_bit_common)";
+    let sentence =
+        "waited for a sync in 94 % of 520 samples, mostly for writeback of its pages (folio_wait_bit_common)";
     assert!(wording::operation(create).ends_with(sentence), "{}", wording::operation(create));
     assert!(wording::operation(read).contains("waited for pages in 94 %"), "{}", wording::operation(read));
     // The test as a whole waits for syncs, but the pages of reads are none of them.
@@ -251,7 +252,7 @@ fn clients_together_have_operations_too() {
 }
 
 #[test]
-fn no_other_test_has_operations() {
+fn test_without_mix_has_no_operation_limiters() {
     assert_eq!(clean("stat:t4").operations(), []);
     assert_eq!(clean("read:rnd4k").operations(), []);
 }

@@ -14,7 +14,7 @@ traps!(served_from_page_cache, cache_not_cold, below_os_cache, server_cache, sev
 /// If more than this share of bytes came from memory, and none should have, the test measured something else.
 const CONTAMINATION: f64 = 0.05;
 /// A set counts as cold if no more than this share of it is resident.
-const COLD: f64 = 0.001;
+const RESIDENT_SHARE_MAX: f64 = 0.001;
 /// If the same blocks are read again this many times as fast, something kept them. Noise alone stays well below.
 const REREAD_FASTER: f64 = 2.0;
 /// If only the slowest reads are that much faster, the mean must be at least this much faster.
@@ -26,11 +26,11 @@ const LATER_FASTER: f64 = 1.2;
 /// Shortest duration of each of the two: the start alone can make a shorter one slow.
 const PASS_NS_MIN: f64 = 1e9;
 /// A set is warm if more than this share of it came from memory.
-const WARM: f64 = 0.95;
+const WARM_SHARE_MIN: f64 = 0.95;
 /// Reads per block above which the bytes from memory may stem from an earlier read.
-const AGAIN: f64 = 1.0 + CONTAMINATION;
+const REREADS_MIN: f64 = 1.0 + CONTAMINATION;
 /// A server that may hold more than this share of the set may answer most of it.
-const HELD: f64 = 0.5;
+const CACHED_SHARE_MIN: f64 = 0.5;
 /// Smaller blocks than this are read as whole pages.
 const PAGE_BYTES: u64 = 4096;
 
@@ -50,7 +50,7 @@ fn served_from_page_cache(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     }
     let cached_share = Share(share);
     Some(match input.plan.cache {
-        CacheMode::Warm if share > WARM => Finding::CacheWarm { cached_share }.into(),
+        CacheMode::Warm if share > WARM_SHARE_MIN => Finding::CacheWarm { cached_share }.into(),
         CacheMode::Warm => {
             TrapFinding::new(Finding::CacheHalfWarm { cached_share }, [Advice::SizeWithinMemory {}])
         }
@@ -59,7 +59,7 @@ fn served_from_page_cache(input: &JudgeInput<'_>) -> Option<TrapFinding> {
         CacheMode::AsIs => {
             TrapFinding::new(Finding::CacheAnswered { cached_share }, [Advice::ColdCache {}]).or_direct(data)
         }
-        CacheMode::Cold | CacheMode::DropAll if input.record.counts.passes > AGAIN => {
+        CacheMode::Cold | CacheMode::DropAll if input.record.counts.passes > REREADS_MIN => {
             let finding =
                 Finding::CacheAnsweredAgain { cached_share, passes: Mean(input.record.counts.passes) };
             TrapFinding::new(finding, [Advice::OnePass {}]).or_direct(data)
@@ -74,7 +74,7 @@ fn served_from_page_cache(input: &JudgeInput<'_>) -> Option<TrapFinding> {
 fn cache_not_cold(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let is_cold = matches!(input.plan.cache, CacheMode::Cold | CacheMode::DropAll);
     let data = input.data_in_files().filter(|data| data.reads() && !data.direct && is_cold)?;
-    let share = input.record.seen.residency.as_ref()?.before.filter(|share| *share > COLD)?;
+    let share = input.record.seen.residency.as_ref()?.before.filter(|share| *share > RESIDENT_SHARE_MAX)?;
     // Other traps already report these cases. Hot blocks in memory are no reason for pages that stayed there.
     let is_reported = !data.is_skewed() && served_from_page_cache(input).is_some();
     if is_reported || input.target().backing == Backing::Memory {
@@ -98,7 +98,7 @@ fn below_os_cache(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let mean = [reread.first_mean_ns, reread.second_mean_ns].map(LatencyNs);
     let p99 = [reread.first_p99_ns, reread.second_p99_ns].map(LatencyNs);
     // It is unknown how much of the data just written such a cache holds.
-    let is_used = input.record.counts.passes > AGAIN;
+    let is_used = input.record.counts.passes > REREADS_MIN;
     let finding = match (by_mean, by_p99, is_used) {
         // A skewed test reads some blocks again and again, however long it lasts.
         (true, ..) if data.is_skewed() => {
@@ -142,7 +142,7 @@ fn server_cache(input: &JudgeInput<'_>) -> Option<TrapFinding> {
         .server_ram_bytes
         .map(|memory_bytes| (memory_bytes, memory_bytes as f64 / size_bytes.max(1) as f64))
     {
-        Some((_, held_share)) if held_share <= HELD => None,
+        Some((_, held_share)) if held_share <= CACHED_SHARE_MIN => None,
         Some((memory_bytes, held_share)) => {
             let (memory_bytes, held_share) = (MemoryBytes(memory_bytes), Share(held_share.min(1.0)));
             let finding =
@@ -165,7 +165,7 @@ fn expects_warm_cache(input: &JudgeInput<'_>, data: &DataWork) -> bool {
 fn several_passes(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let data = input.data_in_files().filter(|data| data.direct && data.verb == DataVerb::Read)?;
     // A skewed test has no passes.
-    if input.record.counts.passes < AGAIN || input.rate_is_given() || data.is_skewed() {
+    if input.record.counts.passes < REREADS_MIN || input.keeps_requested_rate() || data.is_skewed() {
         return None;
     }
     let (first, later) = first_and_later(input, input.record.workload.size_bytes / data.block_bytes.max(1))?;

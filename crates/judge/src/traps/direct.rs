@@ -16,11 +16,11 @@ traps!(unwritten_extents, o_direct_ineffective, device_disagrees, counters_disag
 /// Direct I/O and the device's counters must agree within this share; they differ by permilles where all is well.
 const AGREEMENT: f64 = 0.02;
 /// Below this share of bytes, a direct test did not reach the device at all.
-const INEFFECTIVE: f64 = 0.5;
+const DIRECT_SHARE_MIN: f64 = 0.5;
 /// Share of a file that may be missing without effect: less than the counters can tell.
 const NEGLIGIBLE: f64 = 0.01;
 /// Bytes of dirtied pages per byte written that show buffered writes. The file system and other processes add some.
-const AS_MUCH: std::ops::Range<f64> = 0.8..1.5;
+const DIRTIED_RATIO: std::ops::Range<f64> = 0.8..1.5;
 /// Minimum depth at which the number of requests in the device matters.
 const DEPTH_MIN: f64 = 4.0;
 
@@ -42,7 +42,7 @@ fn unwritten_extents(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let share = extents.hole_share + extents.unwritten_share;
     (share > NEGLIGIBLE).then(|| {
         let (holes_share, unwritten_share) = (Share(extents.hole_share), Share(extents.unwritten_share));
-        let is_existing = input.target().is_only_read();
+        let is_existing = input.target().is_used_read_only();
         let advice = if is_existing { Advice::ReadWritten {} } else { Advice::RunAgain {} };
         TrapFinding::new(Finding::FilesNotWritten { holes_share, unwritten_share }, [advice])
     })
@@ -59,7 +59,7 @@ pub(crate) fn o_direct_ineffective(input: &JudgeInput<'_>) -> Option<TrapFinding
         return None;
     }
     // With a sync after each write, a bypassed cache and one that is emptied each time move the same bytes.
-    let missing = input.ratio().filter(|ratio| *ratio < INEFFECTIVE && data.verb != DataVerb::Fsync);
+    let missing = input.ratio().filter(|ratio| *ratio < DIRECT_SHARE_MIN && data.verb != DataVerb::Fsync);
     let visited = input.record.counts.passes.min(1.0);
     // Pages that someone else holds were there before, and direct I/O bypasses them all the same.
     let cached = input
@@ -68,10 +68,10 @@ pub(crate) fn o_direct_ineffective(input: &JudgeInput<'_>) -> Option<TrapFinding
         .residency
         .as_ref()
         .and_then(|residency| Some(residency.after? - residency.before.unwrap_or(0.0)))
-        .filter(|grown| visited > 0.0 && *grown > NEGLIGIBLE && grown / visited > INEFFECTIVE);
+        .filter(|grown| visited > 0.0 && *grown > NEGLIGIBLE && grown / visited > DIRECT_SHARE_MIN);
     // Each sync writes metadata, and dirties its pages first.
     let dirtied = dirtied_share(input)
-        .filter(|share| AS_MUCH.contains(share) && !data.syncs_each() && may_buffer(input));
+        .filter(|share| DIRTIED_RATIO.contains(share) && !data.syncs_each() && may_buffer(input));
     let file_system = input.target().file_system.as_str().into();
     let finding = match (missing, cached, dirtied) {
         (Some(ratio), ..) => Finding::DirectMissedDevice { moved_share: Share(ratio), file_system },
@@ -134,7 +134,7 @@ fn device_disagrees(input: &JudgeInput<'_>) -> Option<TrapFinding> {
             Finding::DeviceMovedLess { ratio, file_system: file_system() },
             Some(Advice::FindReduction { file_system: file_system() }),
         ),
-        ratio if input.writes_behind() => {
+        ratio if input.amplifies_writes() => {
             (Finding::CopyOnWriteOverhead { ratio, file_system: file_system() }, None)
         }
         ratio if is_ours => {
@@ -178,7 +178,7 @@ fn depth_not_reached(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     // A discard is no request of the kind that a queue of a device counts.
     let _ = input.data_in_files().filter(|data| data.direct && data.verb != DataVerb::Discard)?;
     let _ = input.device()?;
-    if input.phase.engine != Engine::Uring || !input.is_on_devices() || input.rate_is_given() {
+    if input.phase.engine != Engine::Uring || !input.is_on_devices() || input.keeps_requested_rate() {
         return None;
     }
     let record = input.record;

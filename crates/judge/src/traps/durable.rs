@@ -25,11 +25,11 @@ const FLUSH_NS_MIN: u64 = 20_000;
 /// A sync that takes less than this was not sent to a server: two switches between processes take longer.
 const SENT_SYNC_NS_MIN: u64 = 2_000;
 /// If less than this share of the bytes made durable reached the device, the rest was replaced in memory.
-const REACHED: f64 = 0.9;
+const REACHED_SHARE_MIN: f64 = 0.9;
 /// A device that took this share of its size has shown its lasting rate: its cache is smaller.
 const CACHE_SHARE_MAX: f64 = 1.0 / 3.0;
 /// Mount options that disable syncs altogether, whatever the device. The other options only leave out the flushes.
-const SYNC_IS_OFF: &[&str] = &["volatile", "fsync=volatile", "journal_flush_disabled"];
+const NO_SYNC_OPTIONS: &[&str] = &["volatile", "fsync=volatile", "journal_flush_disabled"];
 
 /// Buffered writes without a sync.
 fn nothing_durable(input: &JudgeInput<'_>) -> Option<TrapFinding> {
@@ -53,7 +53,7 @@ fn durability_void(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let mut leaves = input.target().device_stack.iter().filter(|device| device.is_leaf()).peekable();
     let is_safe = leaves.peek().is_some()
         && leaves.all(|leaf| leaf.write_cache.as_deref() == Some("write through"))
-        && !SYNC_IS_OFF.contains(option);
+        && !NO_SYNC_OPTIONS.contains(option);
     (!is_safe).then(|| {
         let finding = Finding::SyncsNotFlushed { option: (*option).into() };
         TrapFinding::new(finding, [Advice::MountWithout { option: (*option).into() }])
@@ -102,7 +102,7 @@ fn absorbed_by_page_cache(input: &JudgeInput<'_>) -> Option<TrapFinding> {
         return None;
     }
     let reached_share = device.bytes_written as f64 / written as f64;
-    if reached_share >= REACHED || input.record.figures.rate.durable_ops_per_second.is_none() {
+    if reached_share >= REACHED_SHARE_MIN || input.record.figures.rate.durable_ops_per_second.is_none() {
         return None;
     }
     let reached_share = Share(reached_share);
@@ -148,9 +148,11 @@ fn volatile_write_cache(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let has_dropped = super::steadiness::rate_dropped(input).is_some();
     let written = input.record.counts.app_bytes_written;
     let is_small = (written as f64) < CACHE_SHARE_MAX * leaf.size_bytes as f64;
-    (data.sync.is_durable() && !has_dropped && !input.rate_is_given() && written > 0 && is_small).then(|| {
-        let finding =
-            Finding::WriteCacheHeld { device: leaf.name.as_str().into(), written_bytes: Bytes(written) };
-        TrapFinding::new(finding, [Advice::LongerTimeAndLimit {}])
-    })
+    (data.sync.is_durable() && !has_dropped && !input.keeps_requested_rate() && written > 0 && is_small).then(
+        || {
+            let finding =
+                Finding::WriteCacheHeld { device: leaf.name.as_str().into(), written_bytes: Bytes(written) };
+            TrapFinding::new(finding, [Advice::LongerTimeAndLimit {}])
+        },
+    )
 }

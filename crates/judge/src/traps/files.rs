@@ -29,7 +29,7 @@ fn fewer_files(input: &JudgeInput<'_>) -> Option<TrapFinding> {
 fn names_not_cold(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let files = cold(input)?;
     let operations = Count(input.record.counts.ops);
-    let finding = if let Some(sent_bytes) = lookups::kept_by_client(input) {
+    let finding = if let Some(sent_bytes) = lookups::sent_bytes_if_client_cached(input) {
         Finding::NamesNotAsked { sent_bytes: MemoryBytes(sent_bytes), operations }
     } else {
         let _ = input.device()?;
@@ -72,7 +72,7 @@ fn metadata_cache(input: &JudgeInput<'_>) -> Option<TrapFinding> {
         return Some(
             Finding::NamesInMemory { file_system: input.target().file_system.as_str().into() }.into(),
         );
-    } else if let Some(sent_bytes) = lookups::kept_by_client(input) {
+    } else if let Some(sent_bytes) = lookups::sent_bytes_if_client_cached(input) {
         Finding::NamesFromClient { sent_bytes: MemoryBytes(sent_bytes), operations }
     } else {
         let _ = input.device().filter(|_| input.is_on_devices())?;
@@ -92,6 +92,6 @@ fn inode_search(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let files = input.files()?;
     let slow = input.record.figures.latency_ns.as_ref().is_some_and(|latency| latency.mean > SEARCH_NS);
     let busy = input.record.seen.budget.as_ref().is_some_and(|budget| budget.kernel + budget.run_queue > 0.8);
-    (files.takes_inodes() && input.target().holds_back_inodes() && slow && busy)
+    (files.takes_inodes() && input.target().delays_inode_reuse() && slow && busy)
         .then(|| TrapFinding::new(Finding::InodeSearch {}, [Advice::WaitForInodes {}]))
 }

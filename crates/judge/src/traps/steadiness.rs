@@ -6,7 +6,7 @@ use model::figure::{
 };
 use model::finding::Finding;
 use model::plan::CUSTOM;
-use model::run::{INDEPENDENT_PARTS_MIN, Interval, UntilSteady};
+use model::run::{EFFECTIVE_SAMPLES_MIN, Interval, UntilSteady};
 
 use crate::{JudgeInput, TrapFinding};
 
@@ -43,7 +43,7 @@ const HALF_WIDTH_MAX: f64 = 0.25;
 /// Half seconds under a limit differ from each other by less than this; those of devices differ by percents.
 const CAP_VARIATION: f64 = 0.005;
 /// Minimum number of half seconds for their variation.
-const CAP_HALVES: usize = 4;
+const CAP_HALF_SECONDS_MIN: usize = 4;
 /// Under a limit, the rate varies this many times less than if the device caused each latency.
 const CAP_EVENNESS: f64 = 5.0;
 /// Ratio of p99 to p50 under a limit: the slowest operations wait for its next slice, for milliseconds.
@@ -63,7 +63,7 @@ fn latency_too_long(input: &JudgeInput<'_>) -> Option<TrapFinding> {
 fn too_few_samples(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     // Zones have a rate each, which repeating does not make surer.
     let has_zones = input.data().is_some_and(|data| data.zones.is_some());
-    if has_zones || input.rate_is_given() || input.record.figures.rate.ops_per_second.is_none() {
+    if has_zones || input.keeps_requested_rate() || input.record.figures.rate.ops_per_second.is_none() {
         return None;
     }
     // Rounds say by themselves if they were too few.
@@ -71,7 +71,9 @@ fn too_few_samples(input: &JudgeInput<'_>) -> Option<TrapFinding> {
         return None;
     }
     let (record, is_short) = (input.record, is_short(input));
-    if !is_short && (input.half_width().is_some() || not_steady(input).is_some() || is_older(input)) {
+    if !is_short
+        && (input.half_width().is_some() || not_steady(input).is_some() || predates_steady_analysis(input))
+    {
         return None;
     }
     // The number is all bytes over all the time. How far that of another run would differ is unknown.
@@ -111,7 +113,7 @@ fn is_short(input: &JudgeInput<'_>) -> bool {
 }
 
 /// Returns true if the record is of a version that did not look for a steady part.
-fn is_older(input: &JudgeInput<'_>) -> bool {
+fn predates_steady_analysis(input: &JudgeInput<'_>) -> bool {
     let record = input.record;
     record.figures.steady.is_none()
         && record.figures.rounds.is_empty()
@@ -144,7 +146,7 @@ fn longer(input: &JudgeInput<'_>) -> Option<Advice> {
 /// Returns true if making everything durable took so long that the rate before it is not the headline.
 fn has_long_sync(input: &JudgeInput<'_>) -> bool {
     let (whole, durable) =
-        (input.record.figures.rate.whole_ops_per_second, input.record.figures.rate.durable_ops_per_second);
+        (input.record.figures.rate.overall_ops_per_second, input.record.figures.rate.durable_ops_per_second);
     whole.zip(durable).is_some_and(|(whole, durable)| durable < whole * (1.0 - PRECISION))
 }
 
@@ -158,7 +160,7 @@ fn not_steady(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let has_rounds = input.record.figures.until_steady.is_some();
     let is_elsewhere = has_rounds
         || is_short(input)
-        || input.rate_is_given()
+        || input.keeps_requested_rate()
         || (is_cached && has_long_sync(input))
         || is_drop;
     if is_elsewhere {
@@ -213,11 +215,11 @@ fn wide_interval(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let wanted = input.plan.precision_goal.map_or(PRECISION, |precision_goal| precision_goal.precision);
     // A row without one rate needs no finding on how well it is known.
     let is_reported = not_steady(input).is_some() || too_few_samples(input).is_some();
-    if half <= wanted * SLACK || is_reported || input.rate_is_given() {
+    if half <= wanted * SLACK || is_reported || input.keeps_requested_rate() {
         return None;
     }
-    let finding = match input.record.figures.rate.independent_parts {
-        Some(parts) if parts < INDEPENDENT_PARTS_MIN => Finding::FewParts { parts: Count(parts as u64) },
+    let finding = match input.record.figures.rate.effective_samples {
+        Some(parts) if parts < EFFECTIVE_SAMPLES_MIN => Finding::FewParts { parts: Count(parts as u64) },
         _ => Finding::WideInterval { half_width: Share(half), wanted: Share(wanted) },
     };
     Some(TrapFinding::new(finding, longer(input)))
@@ -227,11 +229,11 @@ fn wide_interval(input: &JudgeInput<'_>) -> Option<TrapFinding> {
 fn one_run(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let is_shared = input.is_on_virtual_disk() && input.is_on_devices();
     let half = input.record.figures.rate.printed_half_width()?;
-    if !is_shared || input.plan.repetitions != 1 || input.rate_is_given() {
+    if !is_shared || input.plan.repetitions != 1 || input.keeps_requested_rate() {
         return None;
     }
     let half_width = Share(half);
-    Some(match (&input.record.figures.next_run, input.record.figures.rate.ops_per_second) {
+    Some(match (&input.record.figures.prediction_interval, input.record.figures.rate.ops_per_second) {
         (Some(next), Some(own)) => {
             let [low, high] = [next.low_ops_per_second, next.high_ops_per_second].map(|end| Share(end / own));
             Finding::OneOfRuns { half_width, runs: Count(next.runs), low, high }.into()
@@ -337,7 +339,7 @@ fn steady_rounds(input: &JudgeInput<'_>) -> Option<TrapFinding> {
 
 /// A rate more even than its own latencies allow, which only an imposed limit makes.
 fn rate_capped(input: &JudgeInput<'_>) -> Option<TrapFinding> {
-    let variation = Share(evenness(input)?);
+    let variation = Share(capped_rate_variation(input)?);
     let latencies = input.record.figures.latency_ns.as_ref()?;
     let (p50_ns, p99_ns) = latencies.p50.zip(latencies.p99)?;
     let (p50_ns, p99_ns) = (LatencyNs(p50_ns), LatencyNs(p99_ns));
@@ -345,7 +347,7 @@ fn rate_capped(input: &JudgeInput<'_>) -> Option<TrapFinding> {
 }
 
 /// Returns the variation of such a rate between half seconds; `None` for any other rate.
-pub(crate) fn evenness(input: &JudgeInput<'_>) -> Option<f64> {
+pub(crate) fn capped_rate_variation(input: &JudgeInput<'_>) -> Option<f64> {
     let record = input.record;
     let steady = record.figures.steady.as_ref().filter(|steady| steady.is_steady)?;
     let is_closed = record.workload.arrival == "closed_loop";
@@ -380,7 +382,7 @@ pub(crate) fn evenness(input: &JudgeInput<'_>) -> Option<f64> {
     let ops_mean = counts.iter().map(|(ops, _)| ops).sum::<f64>() / counts.len() as f64;
     let expected = variation(&buckets)? / ops_mean.sqrt();
     let is_even = varies < CAP_VARIATION && varies * CAP_EVENNESS < expected;
-    (rates.len() >= CAP_HALVES && is_even && p99 > CAP_SPREAD.saturating_mul(p50)).then_some(varies)
+    (rates.len() >= CAP_HALF_SECONDS_MIN && is_even && p99 > CAP_SPREAD.saturating_mul(p50)).then_some(varies)
 }
 
 /// Median distance of the values from their median, as a share of it, scaled to a standard deviation. A burst of a

@@ -8,10 +8,10 @@ use model::workload::CacheMode;
 
 use crate::{JudgeInput, TrapFinding};
 
-traps!(memory_target, nothing_to_compare, compressible_target, short_calls);
+traps!(memory_target, devices_unknown, compressible_target, short_calls);
 
 /// Compressible data that takes less than this share of its bytes was compressed.
-const STORED: f64 = 0.9;
+const STORED_SHARE_MIN: f64 = 0.9;
 
 /// A file system in memory.
 fn memory_target(input: &JudgeInput<'_>) -> Option<TrapFinding> {
@@ -23,7 +23,7 @@ fn memory_target(input: &JudgeInput<'_>) -> Option<TrapFinding> {
 }
 
 /// A file system whose devices are unknown, such as ZFS: hits in its cache look like reads from storage.
-fn nothing_to_compare(input: &JudgeInput<'_>) -> Option<TrapFinding> {
+fn devices_unknown(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let data = input.data_in_files().filter(|data| data.reads())?;
     let is_warm = !data.direct && input.plan.cache == CacheMode::Warm;
     (input.target().backing == Backing::Unknown && !is_warm).then(|| {
@@ -54,7 +54,7 @@ pub(super) fn compressible_target(input: &JudgeInput<'_>) -> Option<TrapFinding>
         (None, Some(probe)) => {
             let stored_share = probe.allocated_bytes as f64 / probe.bytes.max(1) as f64;
             let compressed = probe.encoded_share.unwrap_or(0.0);
-            if stored_share > STORED && compressed < 1.0 - STORED {
+            if stored_share > STORED_SHARE_MIN && compressed < 1.0 - STORED_SHARE_MIN {
                 return None;
             }
             match compressed > 0.0 {

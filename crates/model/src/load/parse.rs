@@ -15,9 +15,9 @@ const ARGUMENTS_MAX: usize = 20;
 /// Options of `NTCreateX`: the path is one of a directory.
 const DIRECTORY_FILE: u64 = 1;
 /// Dispositions of `NTCreateX` by which dbench makes a missing file: create, overwrite, overwrite if it is there.
-const MAKES: [u64; 3] = [2, 4, 5];
+const CREATE_DISPOSITIONS: [u64; 3] = [2, 4, 5];
 /// Dispositions by which it truncates a file.
-const CUTS: [u64; 2] = [4, 5];
+const TRUNCATE_DISPOSITIONS: [u64; 2] = [4, 5];
 
 /// Lines that direct what dbench does, and that no replay follows.
 const IGNORED_OPERATIONS: [&str; 4] = ["SETSP", "WAITSP", "WRITEPATTERN", "RANDOMSTRING"];
@@ -47,9 +47,9 @@ struct Parser<'a> {
     offsets: Vec<Offset>,
     /// Open handles, each with its path, by their slots in dbench's table.
     table: Vec<Option<(u64, u32)>>,
-    places: usize,
+    slots_used: usize,
     /// Times that the next operation is made.
-    repeated: u32,
+    repeat_count: u32,
     open_loop: Option<Loop>,
     operations: u64,
     written_bytes: u64,
@@ -79,8 +79,8 @@ impl<'a> Parser<'a> {
             has_times: false,
             offsets: Vec::new(),
             table: Vec::new(),
-            places: 0,
-            repeated: 1,
+            slots_used: 0,
+            repeat_count: 1,
             open_loop: None,
             operations: 0,
             written_bytes: 0,
@@ -103,7 +103,7 @@ impl<'a> Parser<'a> {
         if first.starts_with("SMB") {
             return Err("load files of dbench 1 are not supported; use one of version 4".into());
         }
-        if self.directs(words)? {
+        if self.parse_directive(words)? {
             return Ok(());
         }
         let (due_ns, words) = match first.starts_with(|first: char| first.is_ascii_digit()) {
@@ -120,7 +120,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Reads a line that directs others; returns false for any other line.
-    fn directs(&mut self, words: &[&'a str]) -> Result<bool, String> {
+    fn parse_directive(&mut self, words: &[&'a str]) -> Result<bool, String> {
         let first = words[0];
         let number = || {
             let text = words.get(1).copied().unwrap_or_default();
@@ -146,7 +146,7 @@ impl<'a> Parser<'a> {
                 });
             }
             "ENDLOOP" => self.end_loop()?,
-            "REPEAT" => self.repeated = times()?,
+            "REPEAT" => self.repeat_count = times()?,
             "SLEEP" => {
                 let sleep_ns = number()?.checked_mul(1000).ok_or("that is too long")?;
                 self.push(Operation::Sleep(sleep_ns), Expected::Any, 0);
@@ -226,21 +226,21 @@ impl<'a> Parser<'a> {
         expected: Expected,
         due_ns: u64,
     ) -> Result<(), String> {
-        let repeated = std::mem::replace(&mut self.repeated, 1);
+        let repeat_count = std::mem::replace(&mut self.repeat_count, 1);
         let step = Operation::STEPS.iter().position(|known| known.eq_ignore_ascii_case(word));
         let Some(step) = step else {
             self.leave_out(word);
             return Ok(());
         };
         let name = Operation::STEPS[step];
-        if repeated > 1 && matches!(name, "NTCreateX" | "Close") {
-            return Err(format!("a handle cannot be opened or closed {repeated} times; drop REPEAT"));
+        if repeat_count > 1 && matches!(name, "NTCreateX" | "Close") {
+            return Err(format!("a handle cannot be opened or closed {repeat_count} times; drop REPEAT"));
         }
-        if repeated > 1 {
-            self.push(Operation::Repeat(repeated), Expected::Any, 0);
+        if repeat_count > 1 {
+            self.push(Operation::Repeat(repeat_count), Expected::Any, 0);
         }
-        let operation = self.read(name, arguments, expected, repeated)?;
-        self.operations = self.operations.saturating_add(repeated.into());
+        let operation = self.read(name, arguments, expected, repeat_count)?;
+        self.operations = self.operations.saturating_add(repeat_count.into());
         self.push(operation, expected, due_ns);
         Ok(())
     }
@@ -250,7 +250,7 @@ impl<'a> Parser<'a> {
         name: &'static str,
         arguments: Arguments<'_, 'a>,
         expected: Expected,
-        repeated: u32,
+        repeat_count: u32,
     ) -> Result<Operation, String> {
         let succeeds = expected == Expected::Success;
         Ok(match name {
@@ -267,7 +267,7 @@ impl<'a> Parser<'a> {
             }
             "WriteX" => {
                 let part = self.part(&arguments)?;
-                let moved = u64::from(part.bytes).saturating_mul(repeated.into());
+                let moved = u64::from(part.bytes).saturating_mul(repeat_count.into());
                 self.written_part_bytes = self.written_part_bytes.max(part.bytes.into());
                 self.written_bytes = self.written_bytes.saturating_add(moved);
                 self.reach(part, moved);
@@ -285,7 +285,7 @@ impl<'a> Parser<'a> {
             }
             "Rename" => {
                 let (from, to) = (self.path(&arguments, 0)?, self.path(&arguments, 1)?);
-                self.tree.use_alike(from, to, self.lines);
+                self.tree.note_rename(from, to, self.lines);
                 if succeeds {
                     self.tree.rename(from, to);
                 }
@@ -322,7 +322,8 @@ impl<'a> Parser<'a> {
         let disposition = arguments.number(2, "the disposition")?;
         let handle = arguments.number(3, "the handle")?;
         let is_directory = options & DIRECTORY_FILE != 0;
-        let (creates_file, truncates_file) = (MAKES.contains(&disposition), CUTS.contains(&disposition));
+        let (creates_file, truncates_file) =
+            (CREATE_DISPOSITIONS.contains(&disposition), TRUNCATE_DISPOSITIONS.contains(&disposition));
         if is_directory {
             self.tree.use_as_directory(path, self.lines);
         } else if creates_file && expected == Expected::Success {
@@ -332,14 +333,14 @@ impl<'a> Parser<'a> {
             self.tree.empty(path);
         }
         let slot = match expected {
-            Expected::Success => Some(self.take_place(handle, path)?),
+            Expected::Success => Some(self.allocate_slot(handle, path)?),
             Expected::Failure | Expected::Any => None,
         };
         Ok(Operation::Open { path, slot, creates_file, truncates_file, is_directory })
     }
 
     /// Returns the first free slot for a handle, as dbench chooses it.
-    fn take_place(&mut self, handle: u64, path: u32) -> Result<u32, String> {
+    fn allocate_slot(&mut self, handle: u64, path: u32) -> Result<u32, String> {
         let free = self.table.iter().position(Option::is_none);
         let place = free.unwrap_or(self.table.len());
         if place == HANDLES_MAX {
@@ -349,7 +350,7 @@ impl<'a> Parser<'a> {
             self.table.push(None);
         }
         self.table[place] = Some((handle, path));
-        self.places = self.places.max(self.table.len());
+        self.slots_used = self.slots_used.max(self.table.len());
         Ok(place as u32)
     }
 
@@ -397,9 +398,9 @@ impl<'a> Parser<'a> {
         let refused = || format!("`{}` is not an offset", shortened(word));
         let found = match word.as_bytes().first() {
             Some(b'+') => match &word[1..] {
-                "child" => Offset::FurtherByNumber,
-                "num_children" => Offset::FurtherByClients,
-                further => Offset::Further(integer(further).ok_or_else(refused)?),
+                "child" => Offset::RelativeByClientNumber,
+                "num_children" => Offset::RelativeByClientCount,
+                further => Offset::RelativeBytes(integer(further).ok_or_else(refused)?),
             },
             Some(b'*') => Offset::Random(changes(&word[1..]).ok_or_else(refused)?),
             _ => {
@@ -424,7 +425,7 @@ impl<'a> Parser<'a> {
             PartOffset::Fixed(at) => self.tree.reach(path, at.saturating_add(part.bytes.into())),
             PartOffset::Found(_) => {
                 let turns = self.open_loop.as_ref().map_or(1, |open| open.turns);
-                self.tree.grow_somewhere(path, moved_bytes.saturating_mul(turns.into()));
+                self.tree.grow_at_unknown_offset(path, moved_bytes.saturating_mul(turns.into()));
             }
         }
     }
@@ -442,7 +443,7 @@ impl<'a> Parser<'a> {
         }
         // Where no offset is drawn, the same ones come in each pass.
         let draws = self.offsets.iter().any(|offset| matches!(offset, Offset::Random(_)));
-        let growth_bytes = if draws { self.tree.kept_bytes() } else { 0 };
+        let growth_bytes = if draws { self.tree.untruncated_bytes() } else { 0 };
         let numbered = self.tree.numbered()?;
         let calls = self.calls.into_iter();
         // A path that is a directory is never created as a file.
@@ -465,7 +466,7 @@ impl<'a> Parser<'a> {
             files: numbered.files,
             dirs: numbered.dirs,
             levels: numbered.levels,
-            handles: self.places,
+            handles: self.slots_used,
             operations: self.operations,
             written_bytes: self.written_bytes,
             tree_bytes: numbered.bytes_max,

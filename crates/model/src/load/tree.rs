@@ -25,16 +25,16 @@ struct PathEntry<'a> {
     name: &'a str,
     depth: u32,
     /// Another path of the same kind, as one is renamed to the other; its own number for the last.
-    like: u32,
+    rename_parent: u32,
     /// Line that uses it as a directory.
     directory_line: Option<u64>,
     /// Line that makes a file of it.
     file_line: Option<u64>,
     bytes: u64,
     /// Bytes written at unknown offsets.
-    found_bytes: u64,
+    unknown_offset_bytes: u64,
     /// True if a line takes all bytes of the file.
-    is_emptied: bool,
+    is_truncated: bool,
 }
 
 /// The names with their numbers.
@@ -52,12 +52,12 @@ impl<'a> Tree<'a> {
             parent: 0,
             name: "",
             depth: 0,
-            like: 0,
+            rename_parent: 0,
             directory_line: Some(0),
             file_line: None,
             bytes: 0,
-            found_bytes: 0,
-            is_emptied: false,
+            unknown_offset_bytes: 0,
+            is_truncated: false,
         };
         Self {
             places: vec![root],
@@ -98,12 +98,12 @@ impl<'a> Tree<'a> {
                     parent: at,
                     name,
                     depth,
-                    like: next,
+                    rename_parent: next,
                     directory_line: None,
                     file_line: None,
                     bytes: 0,
-                    found_bytes: 0,
-                    is_emptied: false,
+                    unknown_offset_bytes: 0,
+                    is_truncated: false,
                 });
             }
             at = found;
@@ -114,9 +114,9 @@ impl<'a> Tree<'a> {
 
     /// Returns the representative of all paths of the same kind.
     fn group(&mut self, mut place: u32) -> usize {
-        while self.places[place as usize].like != place {
-            let above = self.places[self.places[place as usize].like as usize].like;
-            self.places[place as usize].like = above;
+        while self.places[place as usize].rename_parent != place {
+            let above = self.places[self.places[place as usize].rename_parent as usize].rename_parent;
+            self.places[place as usize].rename_parent = above;
             place = above;
         }
         place as usize
@@ -135,14 +135,14 @@ impl<'a> Tree<'a> {
     }
 
     /// Notes that what one path names may come to have another.
-    pub(super) fn use_alike(&mut self, from: u32, to: u32, line: u64) {
+    pub(super) fn note_rename(&mut self, from: u32, to: u32, line: u64) {
         self.renames.entry((from, to)).or_insert(line);
         let (kept, joined) = (self.group(from), self.group(to));
         if kept == joined {
             return;
         }
         let PathEntry { directory_line, file_line, .. } = self.places[joined];
-        self.places[joined].like = kept as u32;
+        self.places[joined].rename_parent = kept as u32;
         let kept = &mut self.places[kept];
         kept.directory_line = kept.directory_line.or(directory_line);
         kept.file_line = kept.file_line.or(file_line);
@@ -155,15 +155,16 @@ impl<'a> Tree<'a> {
     }
 
     /// Adds bytes to a file at unknown offsets. All of them may be new.
-    pub(super) fn grow_somewhere(&mut self, place: u32, bytes: u64) {
+    pub(super) fn grow_at_unknown_offset(&mut self, place: u32, bytes: u64) {
         self.grow(place, bytes);
-        let found_bytes = &mut self.places[place as usize].found_bytes;
-        *found_bytes = found_bytes.saturating_add(bytes);
+        let unknown_offset_bytes = &mut self.places[place as usize].unknown_offset_bytes;
+        *unknown_offset_bytes = unknown_offset_bytes.saturating_add(bytes);
     }
 
     /// Returns the bytes at such offsets in files that no line empties.
-    pub(super) fn kept_bytes(&self) -> u64 {
-        let kept = self.places.iter().filter(|place| !place.is_emptied).map(|place| place.found_bytes);
+    pub(super) fn untruncated_bytes(&self) -> u64 {
+        let kept =
+            self.places.iter().filter(|place| !place.is_truncated).map(|place| place.unknown_offset_bytes);
         kept.fold(0, u64::saturating_add)
     }
 
@@ -179,7 +180,7 @@ impl<'a> Tree<'a> {
     /// Takes all bytes of a file.
     pub(super) fn empty(&mut self, place: u32) -> u64 {
         let of_place = &mut self.places[place as usize];
-        of_place.is_emptied = true;
+        of_place.is_truncated = true;
         let taken = std::mem::take(&mut of_place.bytes);
         self.bytes = self.bytes.saturating_sub(taken);
         taken

@@ -15,16 +15,16 @@ const BUFFER_SHARE: u64 = 4;
 /// Smallest pool that a worker writes from: one period of its content.
 const POOL_BYTES_MIN: u64 = 1 << 20;
 /// Bytes of a worker's counters and stack: three sets of histograms, and the stack.
-const COUNTS_BYTES: u64 = 256 << 10;
+const COUNTERS_BYTES: u64 = 256 << 10;
 
 /// Files that a run has open besides those of its workers: counters, its directory, its removal.
 const OPEN_FILES: u64 = 64;
 /// Files of further counters, such as those of cgroups far below the root.
 const COUNTER_FILES: u64 = 64;
 /// Files of `/proc` through which a worker is watched.
-const WATCHED_FILES: u64 = 5;
+const PROC_FILES_PER_WORKER: u64 = 5;
 /// Files that a worker of a test on files has open: its directories, and the files of one operation.
-const WORKED_FILES: u64 = 4;
+const OPEN_FILES_PER_WORKER: u64 = 4;
 /// Channels of the coordinator to a client.
 const CLIENT_FILES: u64 = 3;
 
@@ -36,7 +36,7 @@ pub fn shared_directory(target: &Target, machine: &Machine) -> Option<&'static s
 }
 
 /// Returns why a test cannot run on a device or a file, and the remedy; `None` where it can.
-pub(super) fn given_refused(workload: &Workload, target: &Target) -> Option<(String, String)> {
+pub(super) fn refused_on_existing_target(workload: &Workload, target: &Target) -> Option<(String, String)> {
     if !target.kind.is_existing() {
         return None;
     }
@@ -68,7 +68,7 @@ pub(super) fn given_refused(workload: &Workload, target: &Target) -> Option<(Str
 }
 
 /// Refuses tests that several clients cannot make in one file or directory of all.
-pub(super) fn check_together(phases: &[PlannedPhase]) -> Result<(), UserError> {
+pub(super) fn check_shared_by_clients(phases: &[PlannedPhase]) -> Result<(), UserError> {
     for phase in phases {
         let cause = match &phase.workload.work {
             Work::Files(files)
@@ -110,17 +110,17 @@ pub(super) fn check_erased(request: &Request, target: &Target) -> Result<(), Use
 }
 
 /// Refuses all that cannot be done to a device or a file.
-pub(super) fn check_given<'a>(
+pub(super) fn check_existing_target<'a>(
     tests: impl Iterator<Item = &'a Workload>,
     request: &Request,
     target: &Target,
 ) -> Result<(), UserError> {
     for workload in tests {
-        if let Some((cause, help)) = given_refused(workload, target) {
+        if let Some((cause, help)) = refused_on_existing_target(workload, target) {
             return Err(UserError::new(format!("run `{}`", spec::print(workload)), cause).help(help));
         }
     }
-    if target.is_only_read() && request.verify == Some(true) {
+    if target.is_used_read_only() && request.verify == Some(true) {
         let cause = "its contents are unknown: skye did not write it";
         return Err(UserError::new(format!("verify reads of {}", target.path), cause)
             .help("drop --verify, or choose a directory"));
@@ -161,7 +161,7 @@ pub(super) fn check_direct(phases: &[PlannedPhase], target: &Target) -> Result<(
             let twin = size::decimal_and_binary(bytes).filter(|(_, binary)| binary.is_multiple_of(align));
             let (block, works) = match twin {
                 Some((decimal, binary)) => (format!("{decimal} is {bytes} bytes"), binary),
-                None => (format!("blocks have {bytes} bytes"), bytes.next_multiple_of(align)),
+                None => (format!("the block size is {bytes} bytes"), bytes.next_multiple_of(align)),
             };
             return Err(UserError::new(
                 format!("run `{}` in {}", spec::print(phase.requested_workload()), target.path),
@@ -225,7 +225,7 @@ pub(super) fn check_buffers(phases: &[PlannedPhase], machine: &Machine) -> Resul
         let read_bytes = if data.reads() { blocks(iodepth) } else { 0 };
         let pool_bytes = if data.writes() { blocks(iodepth + 2).max(POOL_BYTES_MIN) } else { 0 };
         let stdio_bytes = data.stdio_buffer_bytes.unwrap_or(0);
-        let worker_bytes = COUNTS_BYTES.saturating_add(read_bytes).saturating_add(pool_bytes) + stdio_bytes;
+        let worker_bytes = COUNTERS_BYTES.saturating_add(read_bytes).saturating_add(pool_bytes) + stdio_bytes;
         let buffers_bytes = worker_bytes.saturating_mul(u64::from(workers));
         if buffers_bytes > machine.memory_bytes / BUFFER_SHARE {
             return Err(UserError::new(
@@ -255,12 +255,14 @@ pub(super) fn check_open_files(
         let files = group.map_or(0, |group| u64::from(group.files));
         let (shared, each) = match &phase.workload.work {
             // A replay has open what its load has.
-            Work::Files(files) => (0, WORKED_FILES + files.load().map_or(0, |load| load.handles as u64)),
+            Work::Files(files) => {
+                (0, OPEN_FILES_PER_WORKER + files.load().map_or(0, |load| load.handles as u64))
+            }
             // Each worker on bytes opens the files of its part again, and its process has a channel.
             Work::Data(data) if data.verb.is_bytes() => (2 * files, 3),
             Work::Data(_) => (files, u64::from(phase.engine.has_ring())),
         };
-        threads * (WATCHED_FILES + each) + shared
+        threads * (PROC_FILES_PER_WORKER + each) + shared
     };
     let Some(phase) = phases.iter().max_by_key(|phase| needed(phase)) else { return Ok(None) };
     let action = format!("run `{}`", spec::print(phase.requested_workload()));
@@ -293,7 +295,7 @@ fn check_limit(action: String, files: u64, most: Option<u64>, help: Option<&str>
 pub(super) fn check_cold(
     phases: &[PlannedPhase],
     cache: CacheMode,
-    is_by_flag: bool,
+    is_set_by_flag: bool,
     target: &Target,
     machine: &Machine,
 ) -> Result<(), UserError> {
@@ -305,9 +307,9 @@ pub(super) fn check_cold(
         _ => return Ok(()),
     };
     let refused = |cause: &str| UserError::new(action.clone(), cause);
-    let without = if is_by_flag { ", or drop --cold" } else { "" };
+    let without = if is_set_by_flag { ", or drop --cold" } else { "" };
     if cache != CacheMode::DropAll {
-        let help = match is_by_flag {
+        let help = match is_set_by_flag {
             true => "drop --cache: --cold drops all caches",
             false => "add --cache drop-all, which slows down every other program",
         };
@@ -318,7 +320,8 @@ pub(super) fn check_cold(
             .help(format!("run as root, outside of containers{without}")));
     }
     if cold.is_some() && target.backing == Backing::Memory {
-        let cause = format!("{} keeps names only in memory, so none is ever cold", target.file_system);
+        let cause =
+            format!("{} keeps names only in memory, so its lookups are never cold", target.file_system);
         return Err(refused(&cause).help(format!("choose a directory on a disk or a server{without}")));
     }
     Ok(())
@@ -334,8 +337,9 @@ pub(super) fn check_attributes(phases: &[PlannedPhase], target: &Target) -> Resu
         return Ok(());
     }
     let action = format!("run `{}` in {}", spec::print(workload), target.path);
-    let cause = format!("{} is mounted without user attributes", target.file_system);
-    Err(UserError::new(action, cause).help("drop xattr-set and xattr-get, or mount it with user attributes"))
+    let cause = format!("{} is mounted without user extended attributes", target.file_system);
+    Err(UserError::new(action, cause)
+        .help("drop xattr-set and xattr-get, or mount it with user extended attributes"))
 }
 
 /// Largest number of names of a file on ext4 (`EXT4_LINK_MAX` in the kernel's fs/ext4/ext4.h).
@@ -366,10 +370,10 @@ pub(super) fn check_links(phases: &[PlannedPhase], target: &Target) -> Result<()
 mod tests {
     use super::*;
     use crate::load::{Load, LoadFile};
+    use crate::plan::adapt_to_existing_target;
     use crate::plan::fixtures::{GIB, disk_that_polls, planned, planned_on, request_for};
-    use crate::plan::for_existing;
     use crate::size::Size;
-    use crate::target::Erased;
+    use crate::target::ErasedDevice;
 
     #[test]
     fn buffers_are_counted_as_they_are_made() {
@@ -476,7 +480,7 @@ mod tests {
             ),
             (
                 refusal(&stat, true, Backing::Memory),
-                "none is ever cold; choose a directory on a disk or a server, or drop",
+                "its lookups are never cold; choose a directory on a disk or a server, or drop",
             ),
             (
                 refusal(&cold(&["create", "stat:missing"]), true, Backing::Devices),
@@ -522,7 +526,10 @@ mod tests {
                 assert!(planned_on(&request_for(&[spec]), &with(known)).is_ok(), "{spec}");
             }
             let problem = planned_on(&request_for(&["stat", spec]), &with(Some(false))).unwrap_err();
-            assert!(problem.contains("xfs is mounted without user attributes; drop xattr-set"), "{problem}");
+            assert!(
+                problem.contains("xfs is mounted without user extended attributes; drop xattr-set"),
+                "{problem}"
+            );
         }
         assert!(planned_on(&request_for(&["stat", "walk"]), &with(Some(false))).is_ok());
     }
@@ -572,7 +579,7 @@ mod tests {
             ("fsync", "skye only reads"),
             ("stat", "a block device, not a directory"),
             ("read:dedupe=5", "dedupe is for files that skye creates; drop dedupe"),
-            ("read:range=0..20g", "it has 10737418240 bytes; use a range within it"),
+            ("read:range=0..20g", "its size is 10737418240 bytes; use a range within it"),
             ("read:seq512:zones=1k", "more than 1048576 zones; use zones="),
         ] {
             let problem = planned_on(&request_for(&[test]), &device()).unwrap_err();
@@ -581,7 +588,7 @@ mod tests {
         let verified = Request { verify: Some(true), ..request_for(&["read"]) };
         assert!(planned_on(&verified, &device()).unwrap_err().contains("drop --verify"));
         let all = request_for(&["write", "read:rnd4k", "rewrite", "create", "read:engine=null"]);
-        let plan = planned_on(&for_existing(all, &device()), &device()).unwrap();
+        let plan = planned_on(&adapt_to_existing_target(all, &device()), &device()).unwrap();
         assert_eq!(plan.tests, ["read:rnd4k", "read:seq1m:engine=null"]);
         let left_out: Vec<_> = plan.notes.iter().filter(|note| note.starts_with("skipped")).collect();
         assert_eq!(left_out.len(), 2, "{left_out:?}");
@@ -598,7 +605,8 @@ mod tests {
 
     /// The device, named to be erased.
     fn erased() -> Target {
-        let erased = Erased { serial: Some("S1".into()), size_bytes: 10 * GIB + 512, ..Erased::default() };
+        let erased =
+            ErasedDevice { serial: Some("S1".into()), size_bytes: 10 * GIB + 512, ..ErasedDevice::default() };
         let mut target = Target { erased: Some(erased), ..device() };
         target.space.free_bytes = target.space.total_bytes;
         target
@@ -631,7 +639,7 @@ mod tests {
             50
         );
         let preset = request_for(&["write", "read:rnd4k", "create", "write:fresh"]);
-        let plan = planned_on(&for_existing(preset, &erased()), &erased()).unwrap();
+        let plan = planned_on(&adapt_to_existing_target(preset, &erased()), &erased()).unwrap();
         assert_eq!(plan.tests, ["write:seq1m", "read:rnd4k"]);
     }
 
@@ -642,15 +650,15 @@ mod tests {
             ("create", "a block device, not a directory"),
             ("write:fresh", "fresh is for files that skye creates"),
             ("write:files=2", "files is for files that skye creates"),
-            ("read:range=9g..11g", "it has 10737418240 bytes"),
+            ("read:range=9g..11g", "its size is 10737418240 bytes"),
         ] {
             let problem = problem(&request_for(&[test]), &erased());
             assert!(problem.contains(cause), "{test}: {problem}");
         }
         let mixed = problem(&request_for(&["write:compress=50", "read"]), &erased());
-        assert!(mixed.contains("one kind of content") && mixed.contains("compress"), "{mixed}");
+        assert!(mixed.contains("one data pattern") && mixed.contains("compress"), "{mixed}");
         let large = Request { size: Some(Size::Bytes(11 * GIB)), ..request_for(&["write"]) };
-        assert!(problem(&large, &erased()).contains("it has 10 GiB; use a smaller --size"));
+        assert!(problem(&large, &erased()).contains("its size is 10 GiB; use a smaller --size"));
         let [size, write_limit] = [2 * GIB, GIB].map(|bytes| Some(Size::Bytes(bytes)));
         let limited = Request { size, write_limit, ..request_for(&["write"]) };
         assert!(problem(&limited, &erased()).contains("use --write-limit"));

@@ -51,14 +51,14 @@ pub(super) fn choose(
     }
     let instead = (!engine.has_depth() && requested.iodepth > 1).then(|| {
         Workload { threads: requested.in_flight(), iodepth: 1, work: requested.work.clone() }
-            .with_usual_files()
+            .with_default_files()
     });
     Ok((engine, instead))
 }
 
 /// Issues all points of a sweep through one engine. Otherwise the first point, without depth, would differ from the
 /// others in its engine, too.
-pub(super) fn agree_within_sweeps(phases: &mut [PlannedPhase]) {
+pub(super) fn unify_sweep_engines(phases: &mut [PlannedPhase]) {
     for index in 0..phases.len() {
         let has_ring = |other: &PlannedPhase| {
             other.group.is_some() && other.group == phases[index].group && other.engine == Engine::Uring
@@ -134,7 +134,7 @@ pub(super) fn depth_notes(phases: &[PlannedPhase], machine: &Machine) -> Vec<Str
         phases
             .iter()
             .filter(|phase| {
-                phase.instead_of.as_ref().is_some_and(|requested| suits_ring(requested) == lacks_ring)
+                phase.replaced_workload.as_ref().is_some_and(|requested| suits_ring(requested) == lacks_ring)
             })
             .max_by_key(|phase| (phase.requested_workload().iodepth, phase.requested_workload().threads))
             .map(|phase| (phase.requested_workload(), phase.workload.threads))
@@ -195,7 +195,7 @@ mod tests {
                 let plan = planned(&request_for(&[spec]), Backing::Devices, refused).ok()?;
                 let phase = &plan.phases[0];
                 assert_eq!(
-                    phase.instead_of.is_some(),
+                    phase.replaced_workload.is_some(),
                     phase.requested_workload().iodepth != phase.workload.iodepth
                 );
                 assert_eq!(plan.tests, [spec::print(phase.requested_workload())]);
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn rings_that_may_not_be_locked_are_threads() {
+    fn rings_over_memlock_limit_are_replaced_by_threads() {
         assert_eq!((ring_bytes(1), ring_bytes(32), ring_bytes(128)), (8192, 8192, 16384));
         let machine = Machine { lockable_bytes: Some(64 << 10), ..machine(None) };
         let engine = |spec: &str| {
@@ -266,7 +266,9 @@ mod tests {
     fn simulated_device_runs_block_tests_only() {
         let request = request_for(&["write:q8", "read:buffered", "fsync:q2", "read:rnd4k:rate=500"]);
         let plan = planned(&request, Backing::Simulated, Some(FORBIDDEN)).unwrap();
-        assert!(plan.phases.iter().all(|phase| phase.engine == Engine::Sim && phase.instead_of.is_none()));
+        assert!(
+            plan.phases.iter().all(|phase| phase.engine == Engine::Sim && phase.replaced_workload.is_none())
+        );
         assert!(plan.phases.iter().all(|phase| (phase.stop.bytes, phase.stop.passes) == (None, None)));
         assert_eq!(plan.notes, [crate::plan::SIMULATED]);
         assert!(plan.dataset.unwrap().groups.is_empty());

@@ -38,7 +38,7 @@ pub struct Dataset {
     /// True if the file of a shared group is that of all clients of the run, in which each has its part. Absent in runs of
     /// one process.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub is_together: bool,
+    pub is_shared_by_clients: bool,
 }
 
 /// Files with the same kind of content.
@@ -145,16 +145,16 @@ impl Dataset {
         if data.engine.is_some_and(|engine| !Engine::from(engine).needs_files()) {
             return None;
         }
-        group_of(&self.groups, workload, self.is_together)
+        group_of(&self.groups, workload, self.is_shared_by_clients)
     }
 
     /// Returns true if the file of that group is one of all clients.
-    pub fn is_of_all_clients(&self, group: usize) -> bool {
-        self.is_together && self.groups.get(group).is_some_and(|group| group.is_shared)
+    pub fn uses_files_of_all_clients(&self, group: usize) -> bool {
+        self.is_shared_by_clients && self.groups.get(group).is_some_and(|group| group.is_shared)
     }
 }
 
-fn group_of(groups: &[DataGroup], workload: &Workload, is_together: bool) -> Option<usize> {
+fn group_of(groups: &[DataGroup], workload: &Workload, is_shared_by_clients: bool) -> Option<usize> {
     let data = workload.data()?;
     let files = workload.data_files();
     let find = |fits: &dyn Fn(&DataGroup) -> bool| {
@@ -162,7 +162,7 @@ fn group_of(groups: &[DataGroup], workload: &Workload, is_together: bool) -> Opt
     };
     if data.shared {
         // A group of a single file can be shared as well, but not by other processes.
-        let single = || find(&|group| group.files == 1).filter(|_| !is_together);
+        let single = || find(&|group| group.files == 1).filter(|_| !is_shared_by_clients);
         return find(&|group| group.is_shared).or_else(single);
     }
     let own = |least: u32| {
@@ -205,7 +205,7 @@ fn on_files(phases: &[PlannedPhase]) -> impl Iterator<Item = (&PlannedPhase, &Da
 
 /// Returns the groups of files that tests need, by content and sharing. A group has one file for each thread, the
 /// requested number, or one for all.
-fn groups(phases: &[PlannedPhase], is_together: bool) -> Vec<DataGroup> {
+fn groups(phases: &[PlannedPhase], is_shared_by_clients: bool) -> Vec<DataGroup> {
     let new = DataGroup::from_work;
     // A test without a number uses the counted files of other tests, if there are enough for its threads.
     let counted: Vec<_> = on_files(phases)
@@ -231,7 +231,7 @@ fn groups(phases: &[PlannedPhase], is_together: bool) -> Vec<DataGroup> {
     // A group of a single file also serves tests that share one file.
     let all = groups.clone();
     let has_twin = |group: &DataGroup| all.contains(&DataGroup { is_shared: false, ..*group });
-    groups.retain(|group| is_together || !group.is_shared || !has_twin(group));
+    groups.retain(|group| is_shared_by_clients || !group.is_shared || !has_twin(group));
     for group in groups.iter_mut().filter(|group| group.interleaved_bytes.is_some()) {
         let of_group = on_files(phases).filter(|(_, data)| group.holds_content_of(data));
         let threads = of_group.map(|(phase, _)| u64::from(phase.workload.threads));
@@ -250,7 +250,7 @@ fn one_group(phases: &[PlannedPhase], target: &Target) -> Result<Vec<DataGroup>,
         None => Ok(vec![group]),
         Some((phase, _)) => Err(UserError::new(
             format!("run `{}` on {}", spec::print(phase.requested_workload()), target.path),
-            "a device has one kind of content, and the tests request several",
+            "a device has one data pattern, and the tests request several",
         )
         .help("use the same compress and dedupe for all data tests")),
     }
@@ -262,12 +262,12 @@ fn mark_fresh(
     groups: &mut [DataGroup],
     phases: &[PlannedPhase],
     path: &str,
-    is_together: bool,
+    is_shared_by_clients: bool,
 ) -> Result<(), UserError> {
     for index in 0..groups.len() {
         let all: &[DataGroup] = groups;
         let is_on_group =
-            move |phase: &PlannedPhase| group_of(all, &phase.workload, is_together) == Some(index);
+            move |phase: &PlannedPhase| group_of(all, &phase.workload, is_shared_by_clients) == Some(index);
         let on_group = || on_files(phases).filter(move |(phase, _)| is_on_group(phase));
         let Some((maker, _)) =
             on_group().find(|(_, data)| data.fresh || !data.verb.is_bytes()).filter(|(_, data)| data.fresh)
@@ -308,20 +308,22 @@ pub(super) fn plan_dataset(
     target: &Target,
     machine: &Machine,
     room: &Room,
-    is_together: bool,
+    is_shared_by_clients: bool,
 ) -> Result<Option<Dataset>, UserError> {
     let filled_bytes = request.precondition.map(|_| FILL_BLOCK_BYTES);
     let unit_bytes = unit_bytes(phases, filled_bytes);
-    if target.is_only_read() {
+    if target.is_used_read_only() {
         return existing_dataset(request, phases, target, machine, unit_bytes);
     }
     let is_erased = target.erased.is_some();
-    let mut groups = if is_erased { one_group(phases, target)? } else { groups(phases, is_together) };
-    mark_fresh(&mut groups, phases, &target.path, is_together)?;
+    let mut groups =
+        if is_erased { one_group(phases, target)? } else { groups(phases, is_shared_by_clients) };
+    mark_fresh(&mut groups, phases, &target.path, is_shared_by_clients)?;
     // Each file of a group holds whole blocks of every test, and a group holds a block for each operation in flight.
     let least = |phase: &PlannedPhase| {
         let data = phase.workload.data()?;
-        let files = group_of(&groups, &phase.workload, is_together).map_or(1, |group| groups[group].files);
+        let files =
+            group_of(&groups, &phase.workload, is_shared_by_clients).map_or(1, |group| groups[group].files);
         let unit_of_all = unit_bytes.saturating_mul(u64::from(files));
         let in_flight = u64::from(phase.workload.in_flight()) * data.block_bytes;
         Some(in_flight.max(1).checked_next_multiple_of(unit_of_all).unwrap_or(u64::MAX))
@@ -336,11 +338,11 @@ pub(super) fn plan_dataset(
     let action = || format!("lay out the data set in {}", room.path);
     let refuse = |cause: String| UserError::new(action(), cause);
     let files_min = groups.iter().map(|group| u64::from(group.files.max(1))).min();
-    let group = |phase: &PlannedPhase| group_of(&groups, &phase.workload, is_together);
+    let group = |phase: &PlannedPhase| group_of(&groups, &phase.workload, is_shared_by_clients);
     let is_made = |phase: &PlannedPhase| group(phase).map(|group| groups[group].is_fresh);
     // Where a test makes the files, no write before it can serve to choose their size.
     let has_fresh = on_files(phases).any(|(phase, data)| data.fresh && is_made(phase) == Some(true));
-    let is_fixed = is_together || has_fresh;
+    let is_fixed = is_shared_by_clients || has_fresh;
     let largest = room.dataset_bytes_max(is_fixed);
     // Ranges are offsets of the device, so that it must be written up to the end of the last one.
     let ranged = phases.iter().filter_map(|phase| phase.workload.data()?.range.as_ref());
@@ -373,7 +375,7 @@ pub(super) fn plan_dataset(
         }
     };
     if is_erased && size_bytes > usable {
-        return Err(refuse(format!("it has {}", size::binary(free))).help("use a smaller --size"));
+        return Err(refuse(format!("its size is {}", size::binary(free))).help("use a smaller --size"));
     }
     if let Some(files) = files_min {
         room.refuse_file(action(), size_bytes.max(least) / files)?;
@@ -395,7 +397,7 @@ pub(super) fn plan_dataset(
         unit_bytes,
         stamp_interval_bytes: block_sizes(phases).fold(page_bytes(), greatest_common_divisor),
         is_existing: false,
-        is_together,
+        is_shared_by_clients,
     }))
 }
 
@@ -422,11 +424,13 @@ fn existing_dataset(
     let size_bytes = requested_bytes.unwrap_or(whole_bytes) / unit_bytes * unit_bytes;
     let refused = |cause: String| UserError::new(format!("read {}", target.path), cause);
     if size_bytes > whole_bytes {
-        return Err(refused(format!("it has {}", size::binary(whole_bytes))).help("use a smaller --size"));
+        return Err(
+            refused(format!("its size is {}", size::binary(whole_bytes))).help("use a smaller --size")
+        );
     }
     if size_bytes < least.max(1) {
         let (has, needs) = (size::binary(requested_bytes.unwrap_or(whole_bytes)), size::binary(least));
-        return Err(refused(format!("it has {has}, and the tests need {needs} of whole blocks"))
+        return Err(refused(format!("its size is {has}, and the tests need {needs} in whole blocks"))
             .help("choose a larger one or a directory, or use smaller blocks or less depth"));
     }
     let group = DataGroup {
@@ -446,7 +450,7 @@ fn existing_dataset(
         unit_bytes,
         stamp_interval_bytes: block_sizes(phases).fold(page_bytes(), greatest_common_divisor),
         is_existing: true,
-        is_together: false,
+        is_shared_by_clients: false,
     }))
 }
 
@@ -473,7 +477,7 @@ pub(super) fn check_parts(
             );
         }
         if range.end > whole_bytes {
-            return refused(format!("it has {whole_bytes} bytes"), "use a range within it".into());
+            return refused(format!("its size is {whole_bytes} bytes"), "use a range within it".into());
         }
         let block_bytes = data.block_bytes;
         let is_aligned = range.start.is_multiple_of(block_bytes.min(page_bytes()));

@@ -43,12 +43,12 @@ pub(super) fn check(phases: &[PlannedPhase], request: &Request, target: &Target)
         return Ok(());
     }
     let action = || format!("precondition {}", target.path);
-    if target.is_only_read() {
+    if target.is_used_read_only() {
         let cause = format!("it is {}, which skye only reads", target.kind.name());
         return Err(UserError::new(action(), cause).help("choose a directory, or drop preconditioning"));
     }
     if !phases.iter().any(has_rounds) {
-        return Err(UserError::new(action(), "no test can be repeated until steady")
+        return Err(UserError::new(action(), "no test can be repeated until its rate is steady")
             .help("add a time-based data test in blocks, such as --test write:rnd4k:q32"));
     }
     let is_fresh = |phase: &&PlannedPhase| phase.workload.data().is_some_and(|data| data.fresh);
@@ -101,13 +101,13 @@ fn fills(
         };
         let requested = Workload { threads: 1, iodepth: FILL_DEPTH, work: Work::Data(data) };
         let (engine, instead) = choose(&requested, backing, machine)?;
-        let (workload, instead_of) = match instead {
+        let (workload, replaced_workload) = match instead {
             Some(instead) => (instead, Some(requested)),
             None => (requested, None),
         };
         let id = format!("fill-{}", all.len() + 1);
         let stop = Stop { passes: Some(FILLS), ..Stop::default() };
-        all.push(PlannedPhase { id, workload, engine, instead_of, group: None, clients: None, stop });
+        all.push(PlannedPhase { id, workload, engine, replaced_workload, group: None, clients: None, stop });
     }
     Ok(all)
 }
@@ -202,7 +202,10 @@ mod tests {
             refused.contains("files and tests need at least 3.22 GB; use --write-limit 4GB"),
             "{refused}"
         );
-        assert!(problem(&precondition_request(&["stat"])).contains("no test can be repeated until steady"));
+        assert!(
+            problem(&precondition_request(&["stat"]))
+                .contains("no test can be repeated until its rate is steady")
+        );
         assert!(problem(&precondition_request(&["read:ops=9"])).contains("a time-based data test in blocks"));
         let refused = problem(&precondition_request(&["write:rnd4k", "write:fresh:files=2"]));
         assert!(

@@ -1,6 +1,6 @@
 //! The requested tests of a plan: read from their specs, and repeated over the sweep.
 
-use super::checks::{given_refused, polling_refused};
+use super::checks::{polling_refused, refused_on_existing_target};
 use crate::load::LoadFile;
 use crate::machine::Machine;
 use crate::mix;
@@ -106,13 +106,13 @@ fn with_load(mut workload: Workload, loads: &[LoadFile]) -> Workload {
 /// Refuses replays of several clients, and of loads that were not read. Returns notes on lines that are left out.
 pub(super) fn check_loads<'a>(
     tests: impl Iterator<Item = &'a Workload>,
-    is_together: bool,
+    is_shared_by_clients: bool,
 ) -> Result<Vec<String>, UserError> {
     let mut notes: Vec<String> = Vec::new();
     let on_files = tests.filter_map(|test| Some((test, test.files()?)));
     for (test, files) in on_files.filter(|(_, files)| files.verb == FileVerb::Replay) {
         let refused = |cause: String| UserError::new(format!("run `{}`", spec::print(test)), cause);
-        if is_together {
+        if is_shared_by_clients {
             return Err(refused("replay runs on one host".into())
                 .help("drop --hosts, and use threads as clients, such as t8"));
         }
@@ -140,10 +140,10 @@ pub(super) fn check_loads<'a>(
 
 /// Returns the request of a preset for a device or a file, on which not every test is possible. The others follow where
 /// they are possible, which is nowhere there.
-pub fn for_existing(request: Request, target: &Target) -> Request {
+pub fn adapt_to_existing_target(request: Request, target: &Target) -> Request {
     let is_possible = |test: &String| {
         let workload = spec::parse(test, &Defaults::default());
-        workload.is_ok_and(|workload| given_refused(&workload, target).is_none())
+        workload.is_ok_and(|workload| refused_on_existing_target(&workload, target).is_none())
     };
     let (tests, others): (Vec<_>, Vec<_>) = request.tests.into_iter().partition(is_possible);
     let tests_where_possible = others.into_iter().chain(request.tests_where_possible).collect();
@@ -151,7 +151,7 @@ pub fn for_existing(request: Request, target: &Target) -> Request {
 }
 
 /// Adds the tests that this target can do. Returns a note on those that it cannot do, for each reason.
-pub(super) fn add_possible(
+pub(super) fn add_supported_tests(
     tests: &mut Vec<Workload>,
     where_possible: Vec<Workload>,
     target: &Target,
@@ -163,7 +163,7 @@ pub(super) fn add_possible(
         let nothing_to_poll = || target.device_stack.is_empty().then(|| "its device is not visible".into());
         let cannot_poll =
             || polling_refused(target).or_else(nothing_to_poll).or_else(|| machine.io_uring_refused.clone());
-        let refused = given_refused(&workload, target).map(|(cause, _)| cause);
+        let refused = refused_on_existing_target(&workload, target).map(|(cause, _)| cause);
         let refused = refused.or_else(|| cannot_poll().filter(|_| polls));
         let Some(reason) = refused else {
             tests.push(workload);
@@ -222,7 +222,7 @@ pub(super) fn expand(
 pub(super) fn check_shares(swept: &[SweptTest]) -> Result<(), UserError> {
     for (index, SweptTest { workload, .. }) in swept.iter().enumerate() {
         let Arrival::Open { rate: OpenRate::Percent(percent), .. } = workload.arrival() else { continue };
-        let closed = workload.arriving(Arrival::Closed);
+        let closed = workload.with_arrival(Arrival::Closed);
         if !swept[..index].iter().any(|before| before.workload == closed) {
             return Err(UserError::new(
                 format!("run `{}`", spec::print(workload)),
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_need_the_rate_that_they_are_of() {
+    fn rate_percentage_without_full_rate_is_refused() {
         let closed_first = ["read:rnd4k:q4", "write:seq1m", "read:rnd4k:q4:rate=50%"];
         assert_eq!(on_disk(&closed_first).phases.len(), 3);
         for tests in [&["read:rnd4k:rate=50%"][..], &["read:rnd4k:q4", "read:rnd4k:rate=50%"]] {
@@ -347,7 +347,7 @@ mod tests {
         let files = plan.phases[0].workload.files().unwrap();
         assert_eq!(files.inodes(4), 12, "the root, a directory and a file of each thread");
         assert_eq!((files.set_bytes_max(4), files.prepared_bytes_max(4)), (8000, 0));
-        assert_eq!(files.room_bytes_max(4), 40_000);
+        assert_eq!(files.space_bytes_max(4), 40_000);
         let note = "my.txt: skipped unknown operations: SETSP (2 lines, the first is 4)";
         assert!(plan.notes.iter().any(|line| line == note), "{:?}", plan.notes);
         // A plan from the same request has the load, too; a document has its name.
@@ -382,7 +382,7 @@ mod tests {
             let plan = planned(&request, Backing::Devices, None).unwrap();
             let has_note =
                 plan.notes.iter().any(|note| note.contains("may add 1.95 KiB to a client's files"));
-            (plan.phases[0].workload.files().unwrap().room_bytes_max(2), has_note)
+            (plan.phases[0].workload.files().unwrap().space_bytes_max(2), has_note)
         };
         let opened = |disposition| format!("NTCreateX \"\\f\" 0 {disposition} 1 NT_STATUS_OK\n");
         let random = "WriteX 1 0 500 500 NT_STATUS_OK\nREPEAT 2\nWriteX 1 *%9999 1000 1000 NT_STATUS_OK\n";
@@ -407,7 +407,7 @@ mod tests {
         let possible =
             Request { tests_where_possible: vec!["replay:other.txt".into()], ..request_for(&["stat"]) };
         assert_eq!(planned(&possible, Backing::Devices, None).unwrap_err(), problem);
-        let clients = Some(Clients { count: 2, number: None, sharers: 1 });
+        let clients = Some(Clients { count: 2, number: None, clients_on_file_system: 1 });
         let machine = crate::plan::fixtures::machine(None);
         let problem =
             crate::plan::plan_for(&replaying("replay:my.txt"), &disk_that_polls(None), &machine, clients);

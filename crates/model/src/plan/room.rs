@@ -43,11 +43,11 @@ impl Writes {
     }
 
     /// Returns the name of the blocks that take as much space as the data on the file system of the target.
-    fn taken_twice(self, target: &Target) -> Option<&'static str> {
+    fn space_doubled_by(self, target: &Target) -> Option<&'static str> {
         match self {
             Self { has_overwrites: true, .. } if target.copies_on_write() => Some("overwritten blocks"),
-            Self { has_growing_files: true, .. } if target.reserves_ahead() => {
-                Some("blocks past the ends of files that grow")
+            Self { has_growing_files: true, .. } if target.preallocates() => {
+                Some("preallocation past the end of growing files")
             }
             _ => None,
         }
@@ -73,15 +73,15 @@ pub(super) struct Room {
     /// Bytes and inodes that are free for all clients on the file system.
     space: Space,
     /// Clients on the file system.
-    sharers: u32,
+    clients_on_file_system: u32,
     /// Bytes that all clients together leave free.
     reserve_bytes: u64,
     /// Most bytes of a file.
     pub(super) file_bytes_max: u64,
     /// Name of blocks that take as much space as the data, if there are any: "overwritten blocks".
-    taken_twice: Option<&'static str>,
+    space_doubled_by: Option<&'static str>,
     /// True if blocks of removed files are freed in the background, so that those of the last round still take space.
-    frees_later: bool,
+    frees_in_background: bool,
     /// Largest data set without a requested size, by the write limit.
     dataset_bytes_max: u64,
 }
@@ -119,7 +119,7 @@ impl Room {
             path: target.path.clone(),
             // Without inodes, no file could be created. Some servers report 0 because they have no number.
             space: Space { inodes_free: space.inodes_free.filter(|free| *free > 0), ..space },
-            sharers: clients.map_or(1, |clients| clients.sharers),
+            clients_on_file_system: clients.map_or(1, |clients| clients.clients_on_file_system),
             file_bytes_max: match target.erased {
                 Some(_) => u64::MAX,
                 None => [machine.file_bytes_max, target.file_bytes_max()]
@@ -127,8 +127,8 @@ impl Room {
                     .flatten()
                     .fold(u64::MAX, u64::min),
             },
-            frees_later: keeps_reserve && target.frees_later(),
-            taken_twice: writes.taken_twice(target).filter(|_| keeps_reserve),
+            frees_in_background: keeps_reserve && target.frees_in_background(),
+            space_doubled_by: writes.space_doubled_by(target).filter(|_| keeps_reserve),
             reserve_bytes: if keeps_reserve { space.reserve_bytes() } else { 0 },
             dataset_bytes_max: dataset_bytes_max
                 / clients.map_or(1, |clients| u64::from(clients.count.max(1))),
@@ -146,7 +146,7 @@ impl Room {
 
     /// Returns the client's share of what is free, with the reserve.
     pub(super) fn share(&self) -> Space {
-        self.space.shared_by(self.sharers)
+        self.space.shared_by(self.clients_on_file_system)
     }
 
     /// Returns the bytes that the client may take.
@@ -155,8 +155,8 @@ impl Room {
             return i64::MAX as u64;
         }
         let free_bytes = self.space.free_bytes.saturating_sub(self.reserve_bytes);
-        let free_bytes = if self.taken_twice.is_some() { free_bytes / 2 } else { free_bytes };
-        Space { free_bytes, ..self.space }.shared_by(self.sharers).free_bytes
+        let free_bytes = if self.space_doubled_by.is_some() { free_bytes / 2 } else { free_bytes };
+        Space { free_bytes, ..self.space }.shared_by(self.clients_on_file_system).free_bytes
     }
 
     /// Returns the error of a file that would be too large.
@@ -165,7 +165,7 @@ impl Room {
             return Ok(());
         }
         let [bytes, max] = [file_bytes, self.file_bytes_max].map(size::binary);
-        let cause = format!("a file would have {bytes}, and RLIMIT_FSIZE or the file system allows {max}");
+        let cause = format!("a file would need {bytes}, and RLIMIT_FSIZE or the file system allows {max}");
         Err(UserError::new(action, cause).help("use smaller or more files, or raise the limit (ulimit -f)"))
     }
 
@@ -175,7 +175,7 @@ impl Room {
         if self.usable_bytes() > 0 {
             help.push_str(&format!(", or {less}"));
         }
-        if self.sharers > 1 {
+        if self.clients_on_file_system > 1 {
             help.push_str(", or use fewer clients");
         }
         if self.reserve_bytes > 0 && needed_bytes <= self.share().free_bytes {
@@ -187,13 +187,13 @@ impl Room {
     /// Says what is free: "for each of 4 clients; 8 GiB is free, less a reserve of 1 GiB".
     pub(super) fn describe(&self) -> String {
         let mut text = format!("; {} is free", size::binary(self.space.free_bytes));
-        if self.sharers > 1 {
-            text.insert_str(0, &format!(" for each of {} clients", self.sharers));
+        if self.clients_on_file_system > 1 {
+            text.insert_str(0, &format!(" for each of {} clients", self.clients_on_file_system));
         }
         if self.reserve_bytes > 0 {
             text.push_str(&format!(", less a reserve of {}", size::binary(self.reserve_bytes)));
         }
-        if let Some(twice) = self.taken_twice {
+        if let Some(twice) = self.space_doubled_by {
             text.push_str(&format!(", and half of that is reserved for {twice}"));
         }
         text
@@ -205,10 +205,10 @@ impl Room {
         // An empty file still takes about half a KiB of inode and directory on common file systems.
         let metadata_bytes = if self.space.inodes_free.is_some() { 64 } else { 512 };
         let metadata_bytes = files.files_max(threads).saturating_mul(metadata_bytes);
-        let rounds = if self.frees_later { 2 } else { 1 };
+        let rounds = if self.frees_in_background { 2 } else { 1 };
         Needs {
             inodes: files.inodes(threads).saturating_add(directories).saturating_add(16),
-            bytes: files.room_bytes_max(threads).saturating_mul(rounds).saturating_add(metadata_bytes),
+            bytes: files.space_bytes_max(threads).saturating_mul(rounds).saturating_add(metadata_bytes),
         }
     }
 }
@@ -253,11 +253,11 @@ impl Rooms {
                 files_min = Some(work.files.min(files_min.unwrap_or(u64::MAX)));
             }
         }
-        let mut note = format!("file tests have as few as {} files", size::count(files_min?));
+        let mut note = format!("file tests are reduced to as few as {} files", size::count(files_min?));
         let room = self.least();
         let space = room.share();
-        if room.sharers > 1 {
-            note.push_str(&format!(" on each of {} clients", room.sharers));
+        if room.clients_on_file_system > 1 {
+            note.push_str(&format!(" on each of {} clients", room.clients_on_file_system));
         }
         let inodes = space.inodes_free.map(|inodes| format!("{} inodes and ", size::count(inodes)));
         let free_bytes = size::binary(space.free_bytes);
@@ -331,9 +331,13 @@ mod tests {
     use crate::size::Size;
 
     /// Plans the tests in a space, for this number of clients that share it.
-    fn planned(request: &Request, space: Space, sharers: u32) -> Result<Plan, String> {
+    fn planned(request: &Request, space: Space, clients_on_file_system: u32) -> Result<Plan, String> {
         let target = Target { space, ..disk_that_polls(None) };
-        let clients = (sharers > 1).then_some(Clients { count: sharers, number: None, sharers });
+        let clients = (clients_on_file_system > 1).then_some(Clients {
+            count: clients_on_file_system,
+            number: None,
+            clients_on_file_system,
+        });
         plan_for(request, &target, &machine(None), clients).map_err(|error| error.to_string())
     }
 
@@ -343,9 +347,9 @@ mod tests {
 
     #[test]
     fn clients_leave_one_reserve() {
-        let refusal = |free_bytes, sharers, size| {
+        let refusal = |free_bytes, clients_on_file_system, size| {
             let request = Request { size: Some(Size::Bytes(size)), ..request_for(&["read:seq1m"]) };
-            planned(&request, free(4 * GIB, free_bytes, None), sharers).err()
+            planned(&request, free(4 * GIB, free_bytes, None), clients_on_file_system).err()
         };
         // Three GiB for 20 clients.
         assert_eq!(refusal(4 * GIB, 20, 153 << 20), None);
@@ -384,7 +388,7 @@ mod tests {
         assert_eq!(growing("write:seq1m:fresh"), None);
         let refused = growing("write:seq1m:buffered:fresh").unwrap();
         assert!(
-            refused.contains("half of that is reserved for blocks past the ends of files that grow"),
+            refused.contains("half of that is reserved for preallocation past the end of growing files"),
             "{refused}"
         );
         let read = Request { size: Some(Size::Bytes(3 * GIB)), ..request_for(&["read"]) };
@@ -409,7 +413,8 @@ mod tests {
         };
         let machine = machine(None);
         let planned = |request: &Request, targets: [&Target; 2]| {
-            let places = targets.map(|target| ClientSite { target, machine: &machine, sharers: 1 });
+            let places =
+                targets.map(|target| ClientSite { target, machine: &machine, clients_on_file_system: 1 });
             plan_for_all(request, &places).map_err(|error| error.to_string())
         };
         let (btrfs, ext4) = (target("btrfs", 800 << 20), target("ext4", 500 << 20));
@@ -424,7 +429,8 @@ mod tests {
         // The limit on a file's size of one client holds for all.
         let limited = Machine { file_bytes_max: Some(8 << 20), ..machine.clone() };
         let places = [(&btrfs, &machine), (&ext4, &limited)];
-        let places = places.map(|(target, machine)| ClientSite { target, machine, sharers: 1 });
+        let places =
+            places.map(|(target, machine)| ClientSite { target, machine, clients_on_file_system: 1 });
         let plan = plan_for_all(&request_for(&["read:seq1m"]), &places).unwrap();
         assert_eq!(plan.dataset.unwrap().size_bytes_max, 8 << 20);
         let (ample, xfs) = (target("ext4", 100 * GIB), target("xfs", 300 << 20));
@@ -433,7 +439,8 @@ mod tests {
         assert_eq!(files([&ample, &xfs]), files([&xfs, &xfs]));
         // Three clients have a third of the inodes each, whichever client is the first.
         let few = Target { space: free(100 * GIB, 100 * GIB, Some(3000)), ..ample.clone() };
-        let place = |target, sharers| ClientSite { target, machine: &machine, sharers };
+        let place =
+            |target, clients_on_file_system| ClientSite { target, machine: &machine, clients_on_file_system };
         for places in [[place(&ample, 1), place(&few, 3)], [place(&few, 3), place(&ample, 1)]] {
             let plan = plan_for_all(&request_for(&["create"]), &places).unwrap();
             assert_eq!(plan.phases[0].workload.files().unwrap().files, 256);
@@ -442,8 +449,8 @@ mod tests {
 
     #[test]
     fn small_volumes_have_small_sets() {
-        let size = |space, sharers| {
-            let plan = planned(&request_for(&["read:seq1m:q8"]), space, sharers).unwrap();
+        let size = |space, clients_on_file_system| {
+            let plan = planned(&request_for(&["read:seq1m:q8"]), space, clients_on_file_system).unwrap();
             plan.dataset.unwrap().size_bytes_max >> 20
         };
         for (free_mib, expected) in [(64 << 10, 4096), (20 << 10, 2048), (1024, 256), (280, 64), (32, 8)] {
@@ -488,7 +495,7 @@ mod tests {
         let planned = |mib: u64, clients| {
             let limit = Some(Size::Bytes(mib << 20));
             let request = Request { write_limit: limit, ..request_for(&["read:seq1m", "write:seq1m"]) };
-            let clients = Some(Clients { count: clients, number: None, sharers: 1 });
+            let clients = Some(Clients { count: clients, number: None, clients_on_file_system: 1 });
             plan_for(&request, &disk_that_polls(None), &machine(None), clients).map(|plan| plan.dataset)
         };
         for clients in [1, 2] {
@@ -512,9 +519,9 @@ mod tests {
         assert_eq!(default("ext4", Some(8 << 20), "read:seq1m"), 8 << 20);
         assert_eq!(default("ext4", Some(8 << 20), "read:seq1m:t4"), 32 << 20);
         let refused = sized("ext4", Some(8 << 20), Some(GIB), "read:seq1m").unwrap_err();
-        assert!(refused.contains("a file would have 1 GiB") && refused.contains("allows 8 MiB"), "{refused}");
+        assert!(refused.contains("a file would need 1 GiB") && refused.contains("allows 8 MiB"), "{refused}");
         let refused = sized("ext4", Some(8 << 20), None, "create:size=9m").unwrap_err();
-        assert!(refused.contains("a file would have 9 MiB"), "{refused}");
+        assert!(refused.contains("a file would need 9 MiB"), "{refused}");
     }
 
     #[test]

@@ -38,13 +38,15 @@ pub(super) fn stop_of(
             // A second pass would read what the first left in memory.
             let rereads = data.reads() && cache != CacheMode::Warm && cache != CacheMode::AsIs;
             // A second pass would replace blocks that wait in memory, and only the last version would become durable.
-            let absorbs = data.writes() && data.sync.has_end();
+            let absorbs = data.writes() && data.sync.has_final_sync();
             // A skewed test has no passes: it finds its hot blocks in memory, as it should.
             // A second pass would find nothing to discard.
             data.verb == DataVerb::Discard || buffered && (rereads || absorbs) && !data.is_skewed()
         }
         // A second round would find the inodes of the files removed before it, and search past them.
-        Work::Files(files) => !workload.is_continuous() && files.takes_inodes() && target.holds_back_inodes(),
+        Work::Files(files) => {
+            !workload.is_continuous() && files.takes_inodes() && target.delays_inode_reuse()
+        }
     };
     let passes = passes.or((once && !counted).then_some(1));
     Stop { time_ns: (!counted).then(|| time.as_ns()), ops, bytes, passes }
@@ -85,7 +87,7 @@ pub(super) fn bytes_max(phase: &PlannedPhase) -> u64 {
 /// Gives every phase that writes its part of the limit as a stop rule. Returns the most bytes that each client can
 /// write.
 ///
-/// Repetitions and clients have equal shares of the limit. The layout, `besides_bytes`, which a repetition writes
+/// Repetitions and clients have equal shares of the limit. The layout, `extra_bytes`, which a repetition writes
 /// untimed, and requested counts are subtracted first. The rest is shared by weight. Bytes that one phase cannot use go
 /// to the others.
 pub(super) fn share_write_limit(
@@ -94,13 +96,13 @@ pub(super) fn share_write_limit(
     repetitions: u32,
     clients: Option<Clients>,
     limit: u64,
-    besides_bytes: u64,
+    extra_bytes: u64,
 ) -> Result<u64, UserError> {
     let repetitions = u64::from(repetitions);
     let clients = clients.map_or(1, |clients| u64::from(clients.count.max(1)));
     let sets: u64 = phases.iter().map(prepared_bytes_max).sum();
     let layout =
-        dataset.map_or(0, Dataset::layout_bytes_max).saturating_add(sets).saturating_add(besides_bytes);
+        dataset.map_or(0, Dataset::layout_bytes_max).saturating_add(sets).saturating_add(extra_bytes);
     let mut open: Vec<_> = (0..phases.len()).filter(|index| write_weight(&phases[*index]) > 0).collect();
     let mut parts = vec![0; phases.len()];
     let mut left = (limit / clients / repetitions).checked_sub(layout);
@@ -110,7 +112,7 @@ pub(super) fn share_write_limit(
         let Some(asked) =
             write_cap(&phases[*index], dataset).filter(|_| phases[*index].stop.time_ns.is_none())
         else {
-            needed = needed.saturating_add(write_least(&phases[*index]));
+            needed = needed.saturating_add(write_bytes_min(&phases[*index]));
             return true;
         };
         needed = needed.saturating_add(asked);
@@ -121,7 +123,7 @@ pub(super) fn share_write_limit(
     let refused = || {
         let needed = needed.saturating_mul(repetitions).saturating_mul(clients);
         UserError::new(
-            format!("stay within {} of writes", size::decimal(limit)),
+            format!("stay within the write limit of {}", size::decimal(limit)),
             format!("files and tests need at least {}", size::decimal(needed)),
         )
         .help(format!("use --write-limit {}GB, or fewer or smaller tests", needed.div_ceil(1_000_000_000)))
@@ -135,12 +137,12 @@ pub(super) fn share_write_limit(
         };
         let cap = |index: usize| write_cap(&phases[index], dataset).unwrap_or(u64::MAX);
         // One that needs more than its share comes first, so that all have what they need wherever that is possible.
-        let is_fixed = |index: &usize| write_least(&phases[*index]) > share(*index);
+        let is_fixed = |index: &usize| write_bytes_min(&phases[*index]) > share(*index);
         let is_capped = |index: &usize| cap(*index) < share(*index);
         match open.iter().position(is_fixed).or_else(|| open.iter().position(is_capped)) {
             Some(position) => {
                 let index = open.remove(position);
-                parts[index] = if is_capped(&index) { cap(index) } else { write_least(&phases[index]) };
+                parts[index] = if is_capped(&index) { cap(index) } else { write_bytes_min(&phases[index]) };
                 left = left.checked_sub(parts[index]).ok_or_else(refused)?;
             }
             None => {
@@ -180,7 +182,7 @@ fn write_cap(phase: &PlannedPhase, dataset: Option<&Dataset>) -> Option<u64> {
 }
 
 /// Returns the fewest bytes with which a phase can run at all.
-fn write_least(phase: &PlannedPhase) -> u64 {
+fn write_bytes_min(phase: &PlannedPhase) -> u64 {
     let workload = &phase.workload;
     match &workload.work {
         Work::Data(data) => data.block_bytes * u64::from(workload.in_flight()),
@@ -208,10 +210,10 @@ const SLOW_NS_PER_BYTE: f64 = 6.5;
 const FAST_SYNC_NS: f64 = 50_000.0;
 const SLOW_SYNC_NS: f64 = 2_000_000.0;
 /// Approximate time to check the target and to measure skye's own cost.
-const BEGINNING_NS: f64 = 1_500_000_000.0;
+const STARTUP_NS: f64 = 1_500_000_000.0;
 /// Approximate time between two tests, the shortest and the usual longest. The devices' counters are sampled over a tenth
 /// of a second, and then come files and threads.
-const BETWEEN_NS: (f64, f64) = (120_000_000.0, 300_000_000.0);
+const BETWEEN_TESTS_NS: (f64, f64) = (120_000_000.0, 300_000_000.0);
 
 /// Returns the estimated duration, and how far the real one may lie from it.
 ///
@@ -262,13 +264,13 @@ pub(super) fn estimate(
     let laid_out_bytes = dataset.map_or(0, Dataset::layout_bytes_max);
     let (fast, slow) = moved(laid_out_bytes.saturating_add(filled_bytes));
     let (mut middle, mut squares) = ((fast + slow) / 2.0, 0.0);
-    for (low, high) in parts.map(|(low, high)| (low + BETWEEN_NS.0, high + BETWEEN_NS.1)) {
+    for (low, high) in parts.map(|(low, high)| (low + BETWEEN_TESTS_NS.0, high + BETWEEN_TESTS_NS.1)) {
         middle += (low + high) / 2.0;
         squares += ((high - low) / 2.0_f64).powi(2);
     }
     let each = f64::from(repetitions);
     let probed = experiments_ns(phases, probe) as f64;
-    let startup_ns = if phases.iter().any(|phase| is_real(&phase)) { BEGINNING_NS } else { 0.0 };
+    let startup_ns = if phases.iter().any(|phase| is_real(&phase)) { STARTUP_NS } else { 0.0 };
     // Some tests need no experiments.
     let spread = (squares * each * each + (probed / 4.0).powi(2)).sqrt() + (slow - fast) / 2.0 * each;
     ((middle * each + probed * 0.75 + startup_ns) as u64, spread as u64)
@@ -302,7 +304,7 @@ mod tests {
     use crate::workload::Probing;
 
     #[test]
-    fn bytes_end_like_buffered_calls() {
+    fn byte_tests_stop_after_one_pass_by_default() {
         let plan = on_disk(&["byte-write", "byte-read", "putc-write", "getc-read:ops=10", "write"]);
         let stops: Vec<_> = plan.phases.iter().map(|phase| (phase.stop.passes, phase.stop.ops)).collect();
         assert_eq!(
@@ -426,7 +428,7 @@ mod tests {
         let request = Request { probe: Some(Probing::Writes), repeat: Some(3), ..request_for(&tests) };
         let plan = planned(&request, Backing::Devices, None).unwrap();
         let laid_out_bytes = plan.dataset.as_ref().unwrap().layout_bytes_max();
-        let to_come = |index, repetition| plan.bytes_to_come_max(index, repetition);
+        let to_come = |index, repetition| plan.remaining_bytes_max(index, repetition);
         // Experiments are divided into runs of whole bytes, and only follow the last repetition.
         let missing_bytes = plan.bytes_to_write_max - laid_out_bytes - to_come(0, 1);
         assert!(missing_bytes < 1 << 10, "{missing_bytes} bytes are never taken");

@@ -72,7 +72,7 @@ impl<T: FromStr<Err: fmt::Display>> Settable for Vec<T> {
 }
 
 /// Returns true if an option has its default.
-pub(super) fn is_absent<T: Default + PartialEq>(value: &T) -> bool {
+pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
@@ -90,7 +90,7 @@ macro_rules! options {
         #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
         #[serde(deny_unknown_fields, default)]
         pub struct $request {
-            $($(#[doc = $meaning])+ #[serde(skip_serializing_if = "is_absent")] pub $name: $type,)+
+            $($(#[doc = $meaning])+ #[serde(skip_serializing_if = "is_default")] pub $name: $type,)+
             /// The load files that tests name, once they were read. Documents have their names alone.
             #[serde(skip)]
             pub loads: Vec<LoadFile>,
@@ -115,7 +115,7 @@ macro_rules! options {
             /// Returns what this request says, and what `lower` says where this one says nothing.
             fn or(self, lower: Self) -> Self {
                 Self {
-                    $($name: if is_absent(&self.$name) { lower.$name } else { self.$name },)+
+                    $($name: if is_default(&self.$name) { lower.$name } else { self.$name },)+
                     loads: self.loads.into_iter().chain(lower.loads).collect(),
                 }
             }

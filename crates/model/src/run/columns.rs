@@ -20,13 +20,13 @@ pub struct RoundRecord {
     /// Measured time.
     pub elapsed_ns: u64,
     /// Time from the agreed start to that of the first worker; 0 without clients.
-    pub start_late_ns: u64,
+    pub start_delay_ns: u64,
 }
 
 impl RoundRecord {
     /// Returns a round that started at its agreed time.
     pub fn on_time(ops: u64, elapsed_ns: u64) -> Self {
-        Self { ops, elapsed_ns, start_late_ns: 0 }
+        Self { ops, elapsed_ns, start_delay_ns: 0 }
     }
 }
 
@@ -147,17 +147,17 @@ impl CounterValue for String {
 
 impl<'de, T: CounterValue + Deserialize<'de>> Deserialize<'de> for Column<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(EachOrSame(PhantomData))
+        deserializer.deserialize_any(ColumnVisitor(PhantomData))
     }
 }
 
-struct EachOrSame<T>(PhantomData<T>);
+struct ColumnVisitor<T>(PhantomData<T>);
 
 fn same<T, E: Error>(value: Option<T>) -> Result<Column<T>, E> {
     value.map(Column::Same).ok_or_else(|| E::custom("a column has a value of another type"))
 }
 
-impl<'de, T: CounterValue + Deserialize<'de>> Visitor<'de> for EachOrSame<T> {
+impl<'de, T: CounterValue + Deserialize<'de>> Visitor<'de> for ColumnVisitor<T> {
     type Value = Column<T>;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -220,7 +220,7 @@ columns! {
         /// Measured time.
         elapsed_ns: u64,
         /// Time from the agreed start to that of the first worker; 0 without clients.
-        start_late_ns: u64,
+        start_delay_ns: u64,
     }
 
     /// Zones of a test.
@@ -531,7 +531,7 @@ mod tests {
         let written = serde_json::to_value(document()).unwrap();
         assert_eq!(
             written["rounds"],
-            json!({"count": 2, "ops": 5, "elapsed_ns": [1, 2], "start_late_ns": 0})
+            json!({"count": 2, "ops": 5, "elapsed_ns": [1, 2], "start_delay_ns": 0})
         );
         let latency = &written["intervals"]["latency"];
         assert_eq!(*latency, json!({"upper_ns": [10, 20, 30], "counts": [[0, 1, 0, 2], [], [1, 3]]}));

@@ -46,7 +46,7 @@ document! {
         pub confidence: Option<Confidence>,
         /// The limiters with their shares of the time, the largest first. All shares sum to at most 1.
         #[serde(default)]
-        pub ranking: Vec<Ranked>,
+        pub ranking: Vec<RankedLimiter>,
         /// Observations that support the limiter.
         #[serde(default)]
         pub observations: Vec<Observation>,
@@ -84,7 +84,7 @@ document! {
         /// Certainty about the limiter; likely at most, because samples are the only evidence of one operation.
         pub confidence: Confidence,
         /// Limiters with their shares of the operation's own time, the largest first.
-        pub ranking: Vec<Ranked>,
+        pub ranking: Vec<RankedLimiter>,
         /// Number of samples that found a thread in it.
         pub samples: u64,
         /// Observations of these samples.
@@ -96,7 +96,7 @@ document! {
     }
 
     /// A limiter and its own share of the time.
-    pub struct Ranked {
+    pub struct RankedLimiter {
         /// The limiter.
         pub limiter: Limiter,
         /// Its share, 0 to 1.
@@ -247,10 +247,10 @@ document! {
         pub line_bytes_per_second: Option<f64>,
         /// Most bytes per second that a test of this run received over it; null where none took a second.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        pub most_received_bytes_per_second: Option<f64>,
+        pub peak_received_bytes_per_second: Option<f64>,
         /// Most bytes per second that a test of this run sent over it; null where none took a second.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        pub most_sent_bytes_per_second: Option<f64>,
+        pub peak_sent_bytes_per_second: Option<f64>,
     }
 
     /// Shares of the time in which some task stalled ("some" of the kernel's pressure stall information).
@@ -353,7 +353,7 @@ impl Verdict {
         Self {
             limiter: Some(limiter),
             confidence: Some(confidence),
-            ranking: vec![Ranked { limiter, share }],
+            ranking: vec![RankedLimiter { limiter, share }],
             observations,
             ..Self::default()
         }
@@ -361,7 +361,7 @@ impl Verdict {
 
     /// Returns a verdict about two limits at once, each with its share of the time. It is likely at most.
     pub fn mixed(parts: [(Limiter, f64); 2], observations: Vec<Observation>) -> Self {
-        let mut ranking = parts.map(|(limiter, share)| Ranked { limiter, share }).to_vec();
+        let mut ranking = parts.map(|(limiter, share)| RankedLimiter { limiter, share }).to_vec();
         ranking.sort_by(|a, b| b.share.total_cmp(&a.share));
         Self { ranking, ..Self::new(Limiter::Mixed, 0.0, observations) }.at_most(Confidence::Likely)
     }

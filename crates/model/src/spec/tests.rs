@@ -39,7 +39,7 @@ fn sizes_keep_their_case_in_specs() {
 }
 
 #[test]
-fn labels_read_like_the_tables_of_the_field() {
+fn labels_show_block_size_pattern_depth_and_options() {
     assert_eq!(ok("read:rnd4k:q32t4").label(), "4K rnd q32t4");
     assert_eq!(ok("write:buffered").label(), "1M q1 buffered");
     assert_eq!(ok("rewrite:seq128k").label(), "128K q1");
@@ -185,7 +185,7 @@ fn bytes_have_no_blocks() {
 }
 
 #[test]
-fn rings_that_poll_need_a_ring() {
+fn polling_without_io_uring_is_refused() {
     assert!(ok("read:rnd4k:iopoll").data().unwrap().iopoll);
     assert!(ok("read:buffered:sqpoll:engine=uring").data().unwrap().sqpoll);
     assert_eq!(
@@ -224,12 +224,12 @@ fn blocks_take_turns_in_a_shared_file() {
     assert_eq!(problem("read:interleaved"), "interleaved is an order of blocks in one file; add shared");
     assert_eq!(
         problem("read:seq4k:shared:interleaved:range=1m..2m"),
-        "a thread's interleaved blocks have no range; drop range or interleaved"
+        "interleaved does not support range; drop range or interleaved"
     );
 }
 
 #[test]
-fn files_are_read_where_they_hold_something() {
+fn read_file_without_data_is_refused() {
     assert_eq!(print(&ok("read-file:size=3901:shared")), "read-file:size=3901:shared");
     assert_eq!(problem("read-file"), "read-file needs files with data; use for example read-file:size=4k");
     assert!(problem("read-file:size=4k:missing").starts_with("`missing` does not apply to read-file"));
@@ -283,7 +283,7 @@ fn mixes_have_names_and_files_of_their_own() {
 }
 
 #[test]
-fn mixes_of_files_are_those_that_were_read() {
+fn mix_from_a_file_has_its_parsed_population() {
     const TEXT: &str = "[population]\nfiles = 30\ndirs = 5\nsizes = { median = '4k', p90 = '8k', max = '1m' }\n\
                         [[flow]]\nname = 'f'\nweight = 1\ndo = ['create', 'delete']\n";
     let texts = [("a/mine.toml".to_owned(), TEXT.to_owned())].into();
@@ -423,7 +423,7 @@ fn mistakes_name_the_nearest_word() {
 }
 
 #[test]
-fn directories_are_followed_where_there_is_something_to_follow() {
+fn directory_order_is_refused_for_unsupported_verbs() {
     for verb in ["stat", "open", "unlink", "append", "xattr-set", "xattr-get"] {
         assert_eq!(ok(&format!("{verb}:order=dir:t2:dirs=3")).files().unwrap().order, Order::Directory);
     }
@@ -477,7 +477,7 @@ fn trees_have_a_width_and_a_depth() {
 }
 
 #[test]
-fn verbs_on_what_files_hold_say_what_they_need() {
+fn content_verbs_refuse_missing_or_unsupported_options() {
     let chunk_bytes = |spec| ok(spec).files().unwrap().chunk_bytes;
     assert_eq!((chunk_bytes("append"), chunk_bytes("copy:size=1m")), (4 << 10, 1 << 20));
     assert_eq!(print(&ok("append:chunk=1m")), "append:chunk=1m");
@@ -533,7 +533,7 @@ fn links_have_names_and_nothing_else() {
 }
 
 #[test]
-fn chunks_are_of_what_is_written_or_read() {
+fn chunk_without_data_transfer_is_refused() {
     assert_eq!(ok("create:size=1m:chunk=8k").files().unwrap().chunk_bytes, 8192);
     assert!(ok("stat:contents").files().unwrap().contents);
     assert_eq!(print(&ok("stat:contents:size=4k:chunk=1m")), "stat:size=4k:contents");

@@ -2,7 +2,7 @@
 
 use super::keys::{Bytes, Count, Flag, Form, Key, Label, Maybe, Rate, Words, any_verb, keys};
 use super::skew::{HotPart, OpsToBlocks, Theta, Thousandths};
-use super::zones::{CountOrSize, FromTo};
+use super::zones::{CountOrSize, SizeRange};
 use super::{Access, Arrival, DataVerb, RequestedEngine, SyncMode, Zones};
 use crate::hosts::CLIENTS_MAX;
 use crate::spec::{CONCURRENCY_MAX, STDIO_BUFFER_BYTES_MAX};
@@ -24,7 +24,7 @@ fn is_stdio(work: &DataWork) -> bool {
 }
 
 /// Remedy for keys of the C library's calls.
-const STDIO: &str = "; use it with putc-write and getc-read";
+const STDIO_REMEDY: &str = "; use it with putc-write and getc-read";
 
 keys! {
     /// A test on data inside large files.
@@ -80,7 +80,7 @@ keys! {
     /// True if all threads work in one file instead of one each.
     field shared: bool = false;
     key "shared" "" [shared: Flag] for any_verb, "";
-        label Label::Key; "one file for all threads, with `--hosts` of all clients; by default each has its own part of the data";
+        label Label::Key; "one file for all threads, and with `--hosts` for all clients; by default each has its own part of the data";
 
     /// Number of files in which all threads work, if requested and not one for each thread; at least 2.
     field files: Option<u32> = None;
@@ -91,7 +91,7 @@ keys! {
     field interleaved: bool = false;
     key "interleaved" "" [interleaved: Flag] for moves_blocks, "";
         label Label::Key;
-        "with `shared`: the blocks of all threads alternate in the file, with `--hosts` of all clients (segments of IOR). A test with `fresh` creates that file, and others with the same block size use it";
+        "with `shared`: the blocks of all threads, and with `--hosts` of all clients, alternate in the file (segments of IOR). A test with `fresh` creates that file, and others with the same block size use it";
 
     /// True if the test makes its files itself: it truncates them first, and writes them once.
     field fresh: bool = false;
@@ -133,17 +133,17 @@ keys! {
 
     /// True for `putc_unlocked` and `getc_unlocked` instead of the calls that lock the stream.
     field unlocked: bool = false;
-    key "unlocked" "" [unlocked: Flag] for is_stdio, STDIO;
+    key "unlocked" "" [unlocked: Flag] for is_stdio, STDIO_REMEDY;
         label Label::Key; "`putc_unlocked` and `getc_unlocked`, which do not lock the stream";
 
     /// True if the process that calls the C library has a second thread, so that each call takes the stream's lock.
     field threaded: bool = false;
-    key "threaded" "" [threaded: Flag] for is_stdio, STDIO;
-        label Label::Key; "a second, sleeping thread exists, so the C library takes its locks";
+    key "threaded" "" [threaded: Flag] for is_stdio, STDIO_REMEDY;
+        label Label::Key; "the process has a second, idle thread, so the C library locks the stream";
 
     /// Requested size of the C library's buffer in bytes (`setvbuf`); otherwise the library chooses.
     field stdio_buffer_bytes: Option<u64> = None;
-    key "stdio_buffer" "SIZE" [stdio_buffer_bytes: Maybe(Bytes(1, STDIO_BUFFER_BYTES_MAX, "1 byte"))] for is_stdio, STDIO;
+    key "stdio_buffer" "SIZE" [stdio_buffer_bytes: Maybe(Bytes(1, STDIO_BUFFER_BYTES_MAX, "1 byte"))] for is_stdio, STDIO_REMEDY;
         label Label::Key; "buffer size of the C library, up to 64 MiB; default: chosen by the library";
 
     /// Distance to the client whose data the test reads, in the order of the clients: 0 for its own. `None` until a plan
@@ -152,11 +152,11 @@ keys! {
     key "shift" "N" [shift: Maybe(Count(0, CLIENTS_MAX as u64))] for |work| work.verb == DataVerb::Read,
         "; use read:shift";
         label Label::Own(label_of_shift);
-        "reads the data of the client N ranks further, which is in no cache of this client; default 1 for buffered tests of clients in one remote directory, otherwise 0";
+        "reads the data of the client that is N ranks higher, which this client has not cached; default 1 for buffered tests of clients in one remote directory, otherwise 0";
 
     /// Part of the data that the test reads; `None` for all of it.
     field range: Option<std::ops::Range<u64>> = None;
-    key "range" "FROM..TO" [range: Maybe(FromTo)] for |work| work.verb == DataVerb::Read, "; use read:range";
+    key "range" "FROM..TO" [range: Maybe(SizeRange)] for |work| work.verb == DataVerb::Read, "; use read:range";
         label Label::Key; "reads only bytes FROM to TO of a device or a file, such as `range=10g..20g`";
 
     /// Zones that the test visits one after the other, and whose times are taken.
@@ -207,7 +207,7 @@ fn value_of_buffered(work: &DataWork) -> Option<String> {
 }
 
 fn label_of_shift(work: &DataWork) -> Option<String> {
-    work.reads_of_others().then(|| format!("shift={}", work.shift.unwrap_or_default()))
+    work.reads_from_other_clients().then(|| format!("shift={}", work.shift.unwrap_or_default()))
 }
 
 /// Reports show beside the label if calls went through a ring.
@@ -242,7 +242,7 @@ impl DataWork {
     }
 
     /// Returns true if it reads what another client wrote.
-    pub fn reads_of_others(&self) -> bool {
+    pub fn reads_from_other_clients(&self) -> bool {
         self.shift.is_some_and(|shift| shift > 0)
     }
 

@@ -27,26 +27,26 @@ keys! {
     field load_file: LoadFile = LoadFile::default();
     /// Number of files (or directories, for `mkdir` and `rmdir`), over all threads.
     field files: u64 = files;
-    key "files" "N" [files: Count(1, FILES_MAX)] for |work| work.verb != FileVerb::Replay, OF_MIX;
-        label Label::Nothing; "files of all threads; default 64k or as many as fit, and for `mix` its own number per thread";
+    key "files" "N" [files: Count(1, FILES_MAX)] for |work| work.verb != FileVerb::Replay, MIX_REMEDY;
+        label Label::Nothing; "number of files over all threads; default 64k or as many as fit; a mix sets its own number per thread";
 
     /// Smallest size of a file in bytes.
     field size_min_bytes: u64 = 0;
     /// Largest size of a file in bytes; sizes are drawn evenly between the two.
     field size_max_bytes: u64 = 0;
-    key "size" "SIZE|MIN..MAX" [set_size, value_of_size] for makes_set, OF_MIX;
-        label Label::Own(label_of_size); "bytes of each file, uniform between both; default 0";
+    key "size" "SIZE|MIN..MAX" [set_size, value_of_size] for makes_set, MIX_REMEDY;
+        label Label::Own(label_of_size); "size of each file, with MIN..MAX uniformly distributed; default 0";
 
     /// Number of directories over which each thread spreads its files.
     field dirs: u64 = 1;
-    key "dirs" "N" [set_dirs, value_of_dirs] for makes_set, OF_MIX;
+    key "dirs" "N" [set_dirs, value_of_dirs] for makes_set, MIX_REMEDY;
         label Label::Nothing; "directories per thread; default 1";
 
     /// Depth at which those directories lie, in levels.
     field levels: u32 = 1;
-    key "levels" "N" [set_levels, value_of_levels] for makes_set, OF_MIX;
+    key "levels" "N" [set_levels, value_of_levels] for makes_set, MIX_REMEDY;
         label Label::Key; "depth of these directories; default 1";
-    key "tree" "WIDTHxDEPTH" [set_tree, value_of_tree] for makes_set, OF_MIX;
+    key "tree" "WIDTHxDEPTH" [set_tree, value_of_tree] for makes_set, MIX_REMEDY;
         label Label::Key; "WIDTH directories in each directory, over DEPTH levels: `tree=10x3` is `dirs=1000:levels=3`";
 
     /// Order in which files are visited.
@@ -54,16 +54,16 @@ keys! {
     key "order" "seq|rnd|dir" [order: Words] for |work| work.verb.can_follow_directory(), "";
         label Label::Value; "order: by number, random, or as the directory lists the files; default `seq`";
     key "order" "seq|rnd" [order: Words]
-        for |work| makes_set(work) && !work.verb.can_follow_directory() && !work.verb.walks_trees(), OF_MIX;
+        for |work| makes_set(work) && !work.verb.can_follow_directory() && !work.verb.walks_trees(), MIX_REMEDY;
         label Label::Value; "order: by number or random; default `seq`";
 
     /// Form of the names.
     field naming: Naming = Naming::Plain;
-    key "names" (Naming::FORM) [naming: Words] for makes_set, OF_MIX;
+    key "names" (Naming::FORM) [naming: Words] for makes_set, MIX_REMEDY;
         label Label::Value; "names are a number, or have up to 12 random letters after or before it; default `plain`";
 
     /// Kind of the entries in the set.
-    field kind: FileKind = usual_kind(verb);
+    field kind: FileKind = default_kind(verb);
     key "kind" (FileKind::FORM) [kind: Words] for |work| work.verb.can_use_links(),
         "; use it with create, stat, open and unlink";
         label Label::Value; "files, or one file per thread and links to it; default `file`";
@@ -72,11 +72,11 @@ keys! {
     field shared: bool = false;
     key "shared" "" [shared: Flag] for |work| !matches!(work.verb, FileVerb::Remove | FileVerb::Replay),
          ": each thread has its own tree";
-        label Label::Key; "the same directories for all threads, with `--hosts` of all clients; by default each has its own. The threads of a mix share its files; one thread at a time uses a file";
+        label Label::Key; "the same directories for all threads, and with `--hosts` for all clients; by default each has its own. The threads of a mix share its files; one thread at a time uses a file";
 
     /// True if caches of names and inodes are dropped before every round (root, `--cache drop-all`).
     field cold: bool = false;
-    key "cold" "" [cold: Flag] for makes_set, OF_MIX;
+    key "cold" "" [cold: Flag] for makes_set, MIX_REMEDY;
         label Label::Key; "drops cached names before each round; as root, with `--cache drop-all`";
 
     /// True if the names do not exist, to measure failing look-ups.
@@ -90,8 +90,8 @@ keys! {
         label Label::Key; "also opens, reads and closes files that are not empty";
 
     /// Most bytes that one call writes or reads.
-    field chunk_bytes: u64 = usual_chunk_bytes(verb);
-    key "chunk" "SIZE" [chunk_bytes: Bytes(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX, "256")] for makes_set, OF_MIX;
+    field chunk_bytes: u64 = default_chunk_bytes(verb);
+    key "chunk" "SIZE" [chunk_bytes: Bytes(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX, "256")] for makes_set, MIX_REMEDY;
         label Label::Key; "maximum bytes per call, 256 bytes to 1 MiB (`create` with `size`, `read-file`, `stat` with `contents`, `copy`), and the bytes that `append` writes; default 1 MiB, and 4 KiB for `append`";
 
     /// How `copy` moves the data.
@@ -101,7 +101,7 @@ keys! {
 
     /// When the directories are made durable, and with them what was written into files.
     field sync: SyncMode = SyncMode::None;
-    key "sync" "none|end|each" [sync: Words] for makes_set, OF_MIX;
+    key "sync" "none|end|each" [sync: Words] for makes_set, MIX_REMEDY;
         label Label::Key; "when directories and file data are synced: never (default), at the end of each round within the measured time, or with each operation";
 
     /// Rule for when flows start.
@@ -112,7 +112,7 @@ keys! {
 
     /// Ends the phase after that many rounds over all files, if set.
     field passes: Option<u64> = None;
-    key "passes" "N" [passes: Maybe(Count(1, u64::MAX))] for |work| work.verb != FileVerb::Mix, OF_MIX;
+    key "passes" "N" [passes: Maybe(Count(1, u64::MAX))] for |work| work.verb != FileVerb::Mix, MIX_REMEDY;
         label Label::Own(|work| (work.passes == Some(1)).then(|| "once".to_owned())); "ends after N passes, or when each thread has replayed the load N times";
 
     /// True if a missing path is not looked up case-insensitively in its directory.
@@ -122,19 +122,19 @@ keys! {
 }
 
 /// Remedy for keys of what a mix or a load defines itself.
-const OF_MIX: &str = ", which has its own files and calls";
+const MIX_REMEDY: &str = ", which has its own files and calls";
 
 /// Returns true if the keys define the set of files.
 fn makes_set(work: &FilesWork) -> bool {
     !matches!(work.verb, FileVerb::Mix | FileVerb::Replay)
 }
 
-fn usual_kind(verb: FileVerb) -> FileKind {
+fn default_kind(verb: FileVerb) -> FileKind {
     if verb == FileVerb::Readlink { FileKind::Symlink } else { FileKind::File }
 }
 
 /// Returns the default for the most bytes of one call.
-fn usual_chunk_bytes(verb: FileVerb) -> u64 {
+fn default_chunk_bytes(verb: FileVerb) -> u64 {
     if verb == FileVerb::Append { APPENDED_BYTES } else { CHUNK_BYTES_MAX }
 }
 
@@ -315,7 +315,7 @@ impl FilesWork {
 
     /// Returns the most space that the files of all threads take. For a load without `passes` whose files grow, it is
     /// that of the first pass.
-    pub fn room_bytes_max(&self, threads: u32) -> u64 {
+    pub fn space_bytes_max(&self, threads: u32) -> u64 {
         match self.load() {
             Some(load) => {
                 let later = self.passes.map_or(0, |passes| passes.saturating_sub(1));

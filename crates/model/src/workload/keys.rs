@@ -20,9 +20,9 @@ pub struct Key<W: 'static> {
     /// Its meaning, as Markdown.
     pub help: &'static str,
     /// Returns true if the verb of a test takes it.
-    pub(crate) is_taken: fn(&W) -> bool,
+    pub(crate) is_accepted: fn(&W) -> bool,
     /// Remedy for a verb that does not take it, after "has no meaning for VERB"; empty where there is none.
-    pub(crate) instead: &'static str,
+    pub(crate) remedy: &'static str,
     /// Sets the key to a value; to an empty one if it has none.
     pub(crate) set: fn(&mut W, &str) -> Result<(), String>,
     /// Returns the value where it is not the default; an empty one if the key has none.
@@ -47,7 +47,7 @@ pub(crate) enum Label<W: 'static> {
 impl<W> Key<W> {
     /// Returns true if the verb of a test takes it.
     pub fn accepts(&self, work: &W) -> bool {
-        (self.is_taken)(work)
+        (self.is_accepted)(work)
     }
 
     /// Returns the key as a word of a SPEC, where it is not the default.
@@ -168,19 +168,19 @@ impl Form<Arrival> for Rate {
         let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
         let problem = match digits.parse::<u64>().ok().filter(|_| is_number) {
             Some(0) => {
-                "at rate 0 nothing starts; use rate=500 for 500 operations a second, or drop rate for the full rate"
+                "at rate 0, no operation starts; use rate=500 for 500 operations a second, or drop rate for the full rate"
                     .to_owned()
             }
             Some(percent @ 1..=100) if is_percent => {
                 return Ok(Arrival::Open { rate: OpenRate::Percent(percent as u8), is_poisson });
             }
             Some(_) if is_percent => {
-                "the range is 1% to 100% of the closed loop; use rate=500 for 500 operations a second".to_owned()
+                "the range is 1% to 100% of the closed-loop rate; use rate=500 for 500 operations a second".to_owned()
             }
             Some(rate) if rate > RATE_MAX => format!("the maximum is {RATE_MAX} operations a second"),
             Some(rate) => return Ok(Arrival::Open { rate: OpenRate::PerSecond(rate), is_poisson }),
             None => format!(
-                "`{number}` is neither operations a second, such as 500, nor a share of the closed loop, such as 50%"
+                "`{number}` is neither operations a second, such as 500, nor a percentage of the closed-loop rate, such as 50%"
             ),
         };
         Err(format!("`{key}={value}`: {problem}"))
@@ -214,7 +214,7 @@ macro_rules! keys {
         new($verb:ident: $verb_type:ty $(, $parameter:ident: $parameter_type:ty)*) usual($usual:expr)
         $(
             $( $(#[$doc:meta])* field $field:ident: $type:ty = $default:expr; )*
-            key $name:literal $form:tt [$($access:tt)*] for $takes:expr, $instead:expr;
+            key $name:literal $form:tt [$($access:tt)*] for $takes:expr, $remedy:expr;
                 label $label:expr; $help:expr;
         )*
     ) => {
@@ -239,8 +239,8 @@ macro_rules! keys {
                 name: $name,
                 form: $form,
                 help: $help,
-                is_taken: $takes,
-                instead: $instead,
+                is_accepted: $takes,
+                remedy: $remedy,
                 set: keys!(@set $name $form [$($access)*]),
                 value: keys!(@value $usual, [$($access)*]),
                 label: $label,

@@ -46,9 +46,9 @@ impl Form<Zones> for CountOrSize {
 }
 
 /// Form of `range`: two sizes with `..` between them.
-pub(crate) struct FromTo;
+pub(crate) struct SizeRange;
 
-impl Form<Range<u64>> for FromTo {
+impl Form<Range<u64>> for SizeRange {
     fn parse(&self, key: &str, _form: &str, value: &str) -> Result<Range<u64>, String> {
         let (from, to) = value
             .split_once("..")

@@ -94,7 +94,7 @@ mod tests {
     };
 
     #[test]
-    fn both_versions() {
+    fn memberships_of_both_cgroup_versions_are_parsed() {
         let found = memberships("4:memory:/docker/ab\n2:cpu,cpuacct:/\n0::/user.slice/a:b.scope\nnonsense\n");
         assert_eq!(found.len(), 3);
         assert_eq!(found[1].controllers, ["cpu", "cpuacct"]);
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn limits() {
+    fn cpu_and_memory_limits_are_parsed() {
         let quota = CpuQuota { cpus: 2.5, period_ns: 100_000_000 };
         assert_eq!(cpu_max("250000 100000\n"), Some(quota));
         assert_eq!(cpu_max("max 100000\n"), None);
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn counters() {
+    fn throttling_counters_of_both_versions_are_parsed() {
         let version_1 = b"nr_periods 30\nnr_throttled 29\nthrottled_time 2412345678\n";
         assert_eq!(throttled_ns(version_1), Some(2_412_345_678));
         let version_2 = b"usage_usec 9\nuser_usec 8\nsystem_usec 1\nnr_periods 30\nnr_throttled 29\n\
@@ -144,7 +144,7 @@ mod tests {
         }
 
         #[test]
-        fn any_text_is_survived(text in "(\\PC|\n){0,100}|[0-9 -]{0,50}|8:1 [a-z=0-9 ]{0,50}") {
+        fn any_text_parses_without_panic(text in "(\\PC|\n){0,100}|[0-9 -]{0,50}|8:1 [a-z=0-9 ]{0,50}") {
             memberships(&text);
             cpu_max(&text);
             limit_bytes(&text);

@@ -38,7 +38,7 @@ mod tests {
     use super::{count, cpus};
 
     #[test]
-    fn ranges_and_single_ones() {
+    fn cpu_ranges_and_single_cpus_are_parsed() {
         assert_eq!(count("0-3,8,10-11\n"), Some(7));
         assert_eq!(count("0"), Some(1));
         assert_eq!(count("3-0"), None);
@@ -52,7 +52,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_survived(text in "\\PC{0,40}|[0-9,-]{0,40}") {
+        fn any_text_parses_without_panic(text in "\\PC{0,40}|[0-9,-]{0,40}") {
             let counted = count(&text);
             if let Some(cpus) = cpus(&text) {
                 prop_assert_eq!(counted, Some(cpus.len() as u32));

@@ -21,7 +21,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_survived(text in "\\PC{0,60}") {
+        fn any_text_parses_without_panic(text in "\\PC{0,60}") {
             parse(&text);
         }
     }

@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_follow_each_other() {
+    fn consecutive_mapping_targets_are_parsed() {
         let parts =
             parse(&answer(&[("linear", ""), ("multipath", "2 0 0 0 1 1 A 0 2 0 259:0 A 0 259:1 F 1")]));
         let kinds: Vec<_> = parts.iter().map(|part| part.kind.as_str()).collect();
@@ -114,7 +114,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_answer_is_survived(bytes in proptest::collection::vec(any::<u8>(), 0..600)) {
+        fn any_answer_parses_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..600)) {
             parse(&bytes);
         }
     }

@@ -25,7 +25,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_survived(text in "(\\PC|\n){0,100}", word in "\\PC{0,5}") {
+        fn any_text_parses_without_panic(text in "(\\PC|\n){0,100}", word in "\\PC{0,5}") {
             file_named(&text, &word);
         }
     }

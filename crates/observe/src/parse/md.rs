@@ -20,7 +20,7 @@ mod tests {
     use super::{action, progress};
 
     #[test]
-    fn real_ones() {
+    fn real_md_progress_and_action_parse() {
         assert_eq!(progress("1000 / 4000\n"), Some(0.25));
         for nothing in ["none", "delayed", "5 / 0", "5 / 4", ""] {
             assert_eq!(progress(nothing), None, "{nothing}");
@@ -33,7 +33,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_survived(text in "\\PC{0,30}|[0-9 /]{0,50}") {
+        fn any_text_parses_without_panic(text in "\\PC{0,30}|[0-9 /]{0,50}") {
             progress(&text);
             action(&text);
         }

@@ -94,7 +94,7 @@ device filer:/old mounted on /net/old with fstype nfs statvers=1.1
 
     proptest! {
         #[test]
-        fn any_text_is_survived(text in "(\\PC|\n){0,200}") {
+        fn any_text_parses_without_panic(text in "(\\PC|\n){0,200}") {
             nfs(&format!("device a mounted on /b with fstype nfs\n{text}"), "/b");
             nfs(&text, "/");
         }

@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn real_ones() {
+    fn real_nfsd_statistics_parse() {
         let text =
             b"rc 0 15 13444\nfh 2 0 0 0 0\nio 64872448 14836189\nth 4 0 0.000 0.000\nnet 13459 0 13459 9\n\
                      rpc 13459 0 0 0 0\nproc3 22 1 13 2\n";

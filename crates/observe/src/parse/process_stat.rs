@@ -48,7 +48,7 @@ mod tests {
     use super::{Process, parse};
 
     #[test]
-    fn real_ones_with_nasty_names() {
+    fn process_stat_with_parentheses_in_name_parses() {
         let text =
             b"4242 (sk) ye (1) S 17 4242 4242 0 -1 4194560 1337 0 0 0 51 17 0 0 20 0 3 0 123456 21000 800 \
                      18446744073709551615 1 1 0 0 0 0 0 4096 0 0 0 0 17 1 0 0 0 0 0\n";
@@ -77,7 +77,7 @@ mod tests {
         }
 
         #[test]
-        fn any_tail_is_survived(tail in "[0-9 S()-]{0,200}") {
+        fn any_tail_parses_without_panic(tail in "[0-9 S()-]{0,200}") {
             parse(format!("1 (a) {tail}").as_bytes());
         }
     }

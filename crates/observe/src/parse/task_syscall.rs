@@ -39,7 +39,7 @@ mod tests {
     use super::{Blocked, call, parse};
 
     #[test]
-    fn real_ones() {
+    fn real_syscall_lines_parse() {
         assert_eq!(parse(b"running\n"), Some(Blocked::No));
         assert_eq!(parse(b"0 0x3 0x7ffd 0x1 0x0 0x0 0x0 0x7ffd1 0x7f2\n"), Some(Blocked::In(0)));
         assert_eq!(parse(b"-1 0x7ffc 0x7f1\n"), Some(Blocked::Elsewhere));

@@ -44,7 +44,7 @@ mod tests {
     }
 
     #[test]
-    fn looking_for_memory() {
+    fn paging_counters_of_old_and_new_kernels_parse() {
         let text = b"workingset_refault_anon 3\nworkingset_refault_file 1777\nnr_dirty_threshold 1172541\n\
                      nr_dirty_background_threshold 585554\npgscan_kswapd 99\npgscan_direct 420\n\
                      pgscan_direct_throttle 1\n";

@@ -25,7 +25,7 @@ mod tests {
     use super::symbol;
 
     #[test]
-    fn real_ones() {
+    fn real_wait_channels_parse() {
         for (text, expected) in [
             ("0", Some("")),
             ("folio_wait_bit_common", Some("folio_wait_bit_common")),

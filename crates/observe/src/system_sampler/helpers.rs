@@ -44,7 +44,7 @@ impl Helpers {
     }
 
     /// Takes these processes for part of the test.
-    pub fn know(&mut self, processes: &[u32]) {
+    pub fn exclude_processes(&mut self, processes: &[u32]) {
         self.own.extend(processes.iter().map(|pid| u64::from(*pid)));
     }
 

@@ -32,7 +32,7 @@ impl Memory {
     pub fn open(root: &Root, levels: &[Level], buffer: &mut Vec<u8>, hidden: &mut Vec<String>) -> Self {
         let vmstat = root.open("proc/vmstat");
         if read_all(vmstat.as_ref(), buffer).and_then(vmstat::paging).is_none() {
-            hidden.push("/proc/vmstat: how the kernel looked for memory".to_owned());
+            hidden.push("/proc/vmstat: page reclaim and refaults".to_owned());
         }
         let open = |level: &Level| {
             let open = |name: &str| root.open(&format!("{}/{name}", level.directory));

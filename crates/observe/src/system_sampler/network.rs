@@ -33,7 +33,7 @@ impl Network {
         // This file shows the network namespace of this thread.
         let file = root.open("proc/self/net/dev");
         if file.is_none() {
-            hidden.push("/proc/self/net/dev: bytes that crossed the network".to_owned());
+            hidden.push("/proc/self/net/dev: bytes sent and received".to_owned());
         }
         Self { root: root.clone(), file, interfaces: Vec::new(), is_started: false }
     }
@@ -90,8 +90,8 @@ impl Network {
                 .map(|rate| rate as f64),
             shaper: shaper.map(|shaper| shaper.kind),
             line_bytes_per_second: None,
-            most_received_bytes_per_second: None,
-            most_sent_bytes_per_second: None,
+            peak_received_bytes_per_second: None,
+            peak_sent_bytes_per_second: None,
         })
     }
 }

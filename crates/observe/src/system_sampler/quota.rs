@@ -21,8 +21,8 @@ struct LevelQuota {
     /// File of the period; only version 1 has one.
     period: Option<File>,
     stat: File,
-    before: Option<Throttled>,
-    sum: Option<Throttled>,
+    before: Option<ThrottleCounters>,
+    sum: Option<ThrottleCounters>,
 }
 
 /// Use of the quota of a cgroup.
@@ -38,7 +38,7 @@ pub(super) struct QuotaUse {
 
 /// Counters of a cgroup.
 #[derive(Debug, Clone, Copy, Default)]
-struct Throttled {
+struct ThrottleCounters {
     time_ns: u64,
     periods: u64,
 }
@@ -103,10 +103,10 @@ impl LevelQuota {
         cpu_quota(quota_us, period_us)
     }
 
-    fn throttled(&self) -> Option<Throttled> {
+    fn throttled(&self) -> Option<ThrottleCounters> {
         let mut buffer = [0; BUFFER_BYTES];
         let text = read_start(Some(&self.stat), &mut buffer)?;
-        Some(Throttled { time_ns: throttled_ns(text)?, periods: throttled_periods(text).unwrap_or(0) })
+        Some(ThrottleCounters { time_ns: throttled_ns(text)?, periods: throttled_periods(text).unwrap_or(0) })
     }
 }
 

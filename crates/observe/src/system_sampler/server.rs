@@ -52,7 +52,7 @@ impl Server {
             let connections = root.numbered("sys/fs/fuse/connections");
             let fuse = connections.map(|connections| Fuse { connections, number, slots, sum: 0, samples: 0 });
             let Some(fuse) = fuse.filter(|fuse| fuse.waiting().is_some()) else {
-                hidden.push(format!("/{directory}/waiting: requests at the server of the file system"));
+                hidden.push(format!("/{directory}/waiting: requests that wait for the file system's server"));
                 return Self::None;
             };
             return Self::Fuse(fuse);
@@ -64,7 +64,9 @@ impl Server {
                 Some(Nfs { stats, mount_point, slots, before_ms: None, sum_ms: None })
             });
             if nfs.is_none() {
-                hidden.push("/proc/self/mountstats: requests at the server of the file system".to_owned());
+                hidden.push(
+                    "/proc/self/mountstats: requests that wait for the file system's server".to_owned(),
+                );
             }
             return nfs.map_or(Self::None, Self::Nfs);
         }

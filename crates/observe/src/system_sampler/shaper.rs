@@ -19,10 +19,10 @@ const NETLINK_ROUTE: Option<Protocol> = None;
 /// Returns the slowest discipline that all packets from this interface pass, in this thread's network
 /// namespace. Returns `None` if there is none, or if the kernel does not answer.
 pub(super) fn slowest(interface: &str) -> Option<Qdisc> {
-    all_and_index(interface).ok().and_then(|(all, index)| qdisc::slowest(&all, index).cloned())
+    qdiscs_and_index(interface).ok().and_then(|(all, index)| qdisc::slowest(&all, index).cloned())
 }
 
-fn all_and_index(interface: &str) -> Result<(Vec<Qdisc>, u32), Errno> {
+fn qdiscs_and_index(interface: &str) -> Result<(Vec<Qdisc>, u32), Errno> {
     let kernel = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, NETLINK_ROUTE)?;
     let index = name_to_index(kernel.as_fd(), interface)?;
     send(kernel.as_fd(), &request(), SendFlags::empty())?;

@@ -24,7 +24,9 @@ impl Stalls {
         let stalls = Self { files: FILES.map(|path| root.open(path)), before: None, sum_us: None };
         // If a boot option switched counting off, the files exist but cannot be read.
         if stalls.now().is_none() {
-            hidden.push("/proc/pressure/*: how long tasks of the machine were held up".to_owned());
+            hidden.push(
+                "/proc/pressure/*: how long tasks of the machine stalled on I/O, memory and CPU".to_owned(),
+            );
         }
         stalls
     }

@@ -31,9 +31,9 @@ const FORM: &str = "use QUANTITY<-PERCENT or QUANTITY>PERCENT, for example throu
 
 /// Result of checking a comparison against a limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Reached {
+pub enum LimitCheck {
     /// These rows went beyond the limit, in words.
-    Beyond(Vec<String>),
+    Exceeded(Vec<String>),
     /// No row went beyond the limit.
     Within,
     /// The limit cannot be checked, for this reason: no row has the quantity, a row has too few runs, and the like.
@@ -73,7 +73,7 @@ impl Limit {
     }
 
     /// Checks a comparison. A row goes beyond the limit if it surely changed, and by more than the limit.
-    pub fn reached(&self, comparison: &Comparison) -> Reached {
+    pub fn reached(&self, comparison: &Comparison) -> LimitCheck {
         let is_of = |measure: Measure| match self.metric {
             GateMetric::Throughput => measure.is_rate(),
             GateMetric::P99 => measure == Measure::P99Ns,
@@ -84,26 +84,26 @@ impl Limit {
             .flat_map(|row| row.changes.iter().flatten().map(move |change| (*row, change)))
             .collect();
         if changes.is_empty() {
-            return Reached::Undecided("no row has this quantity on both sides".into());
+            return LimitCheck::Undecided("no row has this quantity on both sides".into());
         }
         // A test that was left out cannot fail the limit, so it must not pass either.
         if let Some(left) = comparison.left_out.first() {
-            return Reached::Undecided(format!("{}: {}", left.what, left.reason));
+            return LimitCheck::Undecided(format!("{}: {}", left.what, left.reason));
         }
         if let Some(row) = rows.iter().find(|row| row.is_invalid()) {
-            return Reached::Undecided(format!("{}: a side is invalid", subject(row)));
+            return LimitCheck::Undecided(format!("{}: one side has an invalid result", subject(row)));
         }
-        if let Some((row, change)) = changes.iter().find(|(_, change)| !change.can_be_settled) {
-            let rows = match comparison.claims {
+        if let Some((row, change)) = changes.iter().find(|(_, change)| !change.can_be_decided) {
+            let rows = match comparison.comparisons {
                 0 | 1 => "a row needs".into(),
                 rows => format!("{rows} rows need"),
             };
-            return Reached::Undecided(format!(
+            return LimitCheck::Undecided(format!(
                 "{rows} {} runs per side, and {} has {}: use --repeat {}",
-                comparison.runs_to_settle,
+                comparison.runs_to_decide,
                 subject(row),
                 change.runs,
-                comparison.runs_to_settle.max(6)
+                comparison.runs_to_decide.max(6)
             ));
         }
         let is_beyond = |ratio: f64| if self.is_below { ratio < self.ratio } else { ratio > self.ratio };
@@ -112,7 +112,7 @@ impl Limit {
             .filter(|(_, change)| change.answer == Decision::Changed && is_beyond(change.ratio));
         let beyond: Vec<_> =
             beyond.map(|(row, change)| format!("{} {}", subject(row), signed(change.ratio))).collect();
-        if beyond.is_empty() { Reached::Within } else { Reached::Beyond(beyond) }
+        if beyond.is_empty() { LimitCheck::Within } else { LimitCheck::Exceeded(beyond) }
     }
 }
 

@@ -18,7 +18,7 @@ pub fn markdown(comparison: &Comparison) -> String {
         text.push_str(&format!("- differs: {} {}\n", escaped(&one.name), escaped(&difference(one))));
     }
     if comparison.differs.is_empty() {
-        text.push_str("- differs: nothing known\n");
+        text.push_str("- differs: no known setting\n");
     }
     for setting in &comparison.same {
         text.push_str(&format!("- same: {} {}\n", escaped(&setting.name), escaped(&setting.value)));
@@ -77,7 +77,7 @@ fn remarks(text: &mut String, comparison: &Comparison) {
     let items = warnings(comparison).into_iter();
     lines.extend(items.map(|(subjects, warning)| format!("**!** {}: {warning}.", subjects.join(", "))));
     lines.extend(comparison.warnings.iter().map(|warning| format!("**!** {warning}.")));
-    if comparison.has_claims() {
+    if comparison.has_p_values() {
         let items = unsettled(comparison).into_iter();
         lines.extend(items.map(|(subjects, sentence)| format!("{}: {sentence}.", subjects.join(", "))));
         let mut changes = comparison.rows.iter().flat_map(|row| row.changes.iter().flatten());

@@ -14,7 +14,7 @@ use model::comparison::SCHEMA;
 use model::{Comparison, Run};
 
 pub use csv::csv;
-pub use limit::{Limit, Reached};
+pub use limit::{Limit, LimitCheck};
 pub use markdown::markdown;
 pub use page::html;
 pub use side::{ForeignRate, Side};
@@ -45,7 +45,8 @@ pub fn compare(sides: &[Side], effect: f64) -> Result<Comparison, String> {
     }
     let noise_floor = NOISE_FLOOR.min(effect / 2.0);
     let is_interleaved = rows::are_interleaved(sides);
-    let rows::Compared { rows, left_out, claims } = rows::compare(sides, effect, noise_floor, is_interleaved);
+    let rows::ComparedTests { rows, left_out, comparisons } =
+        rows::compare(sides, effect, noise_floor, is_interleaved);
     if rows.is_empty() {
         return Err(nothing_in_common(sides));
     }
@@ -59,8 +60,8 @@ pub fn compare(sides: &[Side], effect: f64) -> Result<Comparison, String> {
         differs,
         same,
         geomean_ratios: (1..sides.len()).map(|side| rows::geomean(&rows, side)).collect(),
-        claims: claims as u32,
-        runs_to_settle: stats::runs_to_settle(claims, is_interleaved) as u32,
+        comparisons: comparisons as u32,
+        runs_to_decide: stats::runs_to_decide(comparisons, is_interleaved) as u32,
         warnings: warnings(sides),
         rows,
         left_out,
@@ -192,7 +193,7 @@ mod tests {
         let mut after = sample::run();
         after.phases = after.phases.iter().map(|phase| scaled(phase, 1, 2.0)).collect();
         let comparison = compare(&[side("before", sample::run()), side("after", after)], EFFECT).unwrap();
-        assert!(!comparison.has_claims());
+        assert!(!comparison.has_p_values());
         insta::assert_snapshot!(plain_text(&comparison));
     }
 
@@ -291,7 +292,7 @@ mod tests {
         assert!(comparison.is_interleaved);
         let change = comparison.rows[0].changes[0].as_ref().unwrap();
         assert!((change.ratio - 0.94).abs() < 1e-9 && change.ci95_high_ratio.unwrap() < 0.95, "{change:?}");
-        assert_eq!(comparison.runs_to_settle, 9);
+        assert_eq!(comparison.runs_to_decide, 9);
     }
 
     #[test]
@@ -338,7 +339,7 @@ mod tests {
         after.environment.kernel = hostile.into();
         let comparison = compare(&[side(hostile, before), side("-2+3", after)], EFFECT).unwrap();
         let terminal = plain_text(&comparison);
-        assert!(!terminal.chars().any(|c| c != '\n' && model::printable::acts(c)), "{terminal}");
+        assert!(!terminal.chars().any(|c| c != '\n' && model::printable::affects_display(c)), "{terminal}");
         let markdown = markdown(&comparison);
         assert!(
             !markdown.contains("<script") && !markdown.contains("@all") && !markdown.contains('\u{202e}')
@@ -356,10 +357,10 @@ mod tests {
         let of = |before: Run, after: Run| {
             limit.reached(&compare(&[side("before", before), side("after", after)], EFFECT).unwrap())
         };
-        let Reached::Beyond(rows) = of(tuned(), repeated(1.0)) else { panic!() };
+        let LimitCheck::Exceeded(rows) = of(tuned(), repeated(1.0)) else { panic!() };
         assert_eq!(rows, ["write 1M q8 -9.1 %"]);
-        assert_eq!(of(repeated(1.0), repeated(0.96)), Reached::Within);
-        let Reached::Undecided(reason) = of(sample::run(), sample::run()) else { panic!() };
+        assert_eq!(of(repeated(1.0), repeated(0.96)), LimitCheck::Within);
+        let LimitCheck::Undecided(reason) = of(sample::run(), sample::run()) else { panic!() };
         assert!(reason.contains("--repeat 6"), "{reason}");
     }
 
@@ -374,7 +375,7 @@ mod tests {
         other.phases = other.phases.iter().map(|phase| scaled(phase, 1, 2.0)).collect();
         let comparison = compare(&[side("before", run), side("after", other)], EFFECT).unwrap();
         assert!(
-            !comparison.has_claims()
+            !comparison.has_p_values()
                 && comparison.rows.iter().all(|row| row.sides[0].as_ref().unwrap().values.len() == 1)
         );
         assert!((comparison.rows[0].changes[0].as_ref().unwrap().ratio - 2.0).abs() < 1e-6);
@@ -396,7 +397,7 @@ mod tests {
         assert!(left.iter().all(|reason| !reason.contains("not the same work")), "{left:?}");
         let limit: Limit = "throughput<-5%".parse().unwrap();
         assert!(
-            matches!(limit.reached(&comparison), Reached::Undecided(reason) if reason.contains("read 1M q8"))
+            matches!(limit.reached(&comparison), LimitCheck::Undecided(reason) if reason.contains("read 1M q8"))
         );
     }
 
@@ -415,7 +416,7 @@ mod tests {
         assert!(!text.contains("faster in") && text.contains("A number is invalid in 11 tests"), "{text}");
         assert_eq!(comparison.geomean_ratios, [None]);
         let limit: Limit = "throughput>5%".parse().unwrap();
-        assert!(matches!(limit.reached(&comparison), Reached::Undecided(_)));
+        assert!(matches!(limit.reached(&comparison), LimitCheck::Undecided(_)));
     }
 
     #[test]
@@ -430,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn sides_of_different_sizes_settle_what_they_can() {
+    fn unequal_run_counts_settle_changes_with_enough_runs() {
         let few = |run: Run, count: u32| {
             let phases =
                 run.phases.iter().filter(|p| p.repetition <= count && p.spec == "write:seq1m:q8").cloned();
@@ -445,9 +446,9 @@ mod tests {
         };
         let change = |comparison: &Comparison| comparison.rows[0].changes[0].clone().unwrap();
         // There are 28 ways to split 8 runs into 6 and 2, and 84 to split 9 into 6 and 3.
-        assert!(change(&of(3)).can_be_settled && change(&of(3)).answer == Decision::Changed);
-        assert!(change(&of(2)).can_be_settled, "1 of 28 is less than 0.05");
-        assert!(!change(&of(1)).can_be_settled);
+        assert!(change(&of(3)).can_be_decided && change(&of(3)).answer == Decision::Changed);
+        assert!(change(&of(2)).can_be_decided, "1 of 28 is less than 0.05");
+        assert!(!change(&of(1)).can_be_decided);
         let text = plain_text(&of(1));
         assert!(text.contains("One run of after"), "{text}");
     }

@@ -6,14 +6,14 @@ use model::{Limiter, size};
 
 use crate::facts::is_same_size;
 
-use super::side::{Key, Lacking, Side, Test, Value};
+use super::side::{Key, MissingResult, Side, Test, Value};
 
 /// Result of comparing all tests.
-pub(super) struct Compared {
+pub(super) struct ComparedTests {
     pub rows: Vec<Row>,
     pub left_out: Vec<LeftOut>,
     /// Most changes that are judged together.
-    pub claims: usize,
+    pub comparisons: usize,
 }
 
 /// Returns true if the sides are the two of one measurement in turns.
@@ -22,7 +22,7 @@ pub(super) fn are_interleaved(sides: &[Side]) -> bool {
     one.id == other.id && one.side != other.side
 }
 
-pub(super) fn compare(sides: &[Side], effect: f64, noise_floor: f64, is_interleaved: bool) -> Compared {
+pub(super) fn compare(sides: &[Side], effect: f64, noise_floor: f64, is_interleaved: bool) -> ComparedTests {
     let mut rows = Vec::new();
     let mut left_out = Vec::new();
     // Each change with its row and its side.
@@ -30,7 +30,7 @@ pub(super) fn compare(sides: &[Side], effect: f64, noise_floor: f64, is_interlea
     for key in keys(sides) {
         let tests: Vec<_> = sides.iter().map(|side| side.tests.iter().find(|test| test.key == key)).collect();
         let Some(any) = tests.iter().flatten().next() else { continue };
-        if let Some(reason) = unlike(sides, &tests) {
+        if let Some(reason) = incomparable_reason(sides, &tests) {
             // Its latency is left out for the same reason.
             if key.measure.is_rate() {
                 left_out.push(LeftOut { what: any.subject(), reason });
@@ -48,7 +48,8 @@ pub(super) fn compare(sides: &[Side], effect: f64, noise_floor: f64, is_interlea
             if is_interleaved { pairs.iter().map(Option::as_ref).collect() } else { tests.clone() };
         for (index, after) in tests.iter().enumerate().skip(1) {
             let (Some(before), Some(after)) = (tests[0], after) else { continue };
-            let change = if is_interleaved { in_pairs(before, after) } else { in_groups(before, after) };
+            let change =
+                if is_interleaved { compare_paired(before, after) } else { compare_unpaired(before, after) };
             found.extend(change.map(|change| (rows.len(), index - 1, change)));
         }
         rows.push(Row {
@@ -62,28 +63,31 @@ pub(super) fn compare(sides: &[Side], effect: f64, noise_floor: f64, is_interlea
         });
     }
     for side in sides {
-        let lacking = side.lacking.iter().map(|Lacking { test, runs, why }| {
+        let missing_results = side.missing_results.iter().map(|MissingResult { test, runs, reason }| {
             let runs = if *runs == 1 { "a run".to_owned() } else { format!("{runs} runs") };
-            LeftOut { what: test.clone(), reason: format!("no number from {runs} on {}: {why}", side.name) }
+            LeftOut {
+                what: test.clone(),
+                reason: format!("no number from {runs} on {}: {reason}", side.name),
+            }
         });
-        left_out.extend(lacking);
+        left_out.extend(missing_results);
     }
     let margins = stats::Margins { equivalent: effect, floor: noise_floor };
-    let mut claims = 0;
+    let mut comparisons = 0;
     // Changes that are read together are judged together: the rates of one side against the first, and its latencies.
     for (side, is_rate) in (0..sides.len() - 1).flat_map(|side| [(side, true), (side, false)]) {
         let is_of = |(row, of, _): &&(usize, usize, stats::Change)| {
             *of == side && rows[*row].measure.is_rate() == is_rate
         };
         let family: Vec<_> = found.iter().filter(is_of).copied().collect();
-        claims = claims.max(family.iter().filter(|(_, _, change)| change.p.is_some()).count());
+        comparisons = comparisons.max(family.iter().filter(|(_, _, change)| change.p.is_some()).count());
         let changes: Vec<_> = family.iter().map(|(_, _, change)| *change).collect();
         for ((row, _, change), judged) in family.iter().zip(stats::judge(&changes, margins)) {
-            let is_more_better = rows[*row].measure.is_more_better();
-            rows[*row].changes[side] = Some(change_record(change, &judged, is_more_better));
+            let is_higher_better = rows[*row].measure.is_higher_better();
+            rows[*row].changes[side] = Some(change_record(change, &judged, is_higher_better));
         }
     }
-    Compared { rows, left_out, claims }
+    ComparedTests { rows, left_out, comparisons }
 }
 
 /// Returns the keys of all sides, in the order of the first side that has them. Keys of a test stay together, because
@@ -100,7 +104,7 @@ fn keys(sides: &[Side]) -> Vec<Key> {
 }
 
 /// Returns the reason why a spec cannot be compared: it is not the same work on all sides, or sides lack it.
-fn unlike(sides: &[Side], tests: &[Option<&Test>]) -> Option<String> {
+fn incomparable_reason(sides: &[Side], tests: &[Option<&Test>]) -> Option<String> {
     let measured: Vec<_> =
         sides.iter().zip(tests).filter_map(|(side, test)| Some((side, (*test)?))).collect();
     let (first, rest) = measured.split_first()?;
@@ -120,7 +124,7 @@ fn unlike(sides: &[Side], tests: &[Option<&Test>]) -> Option<String> {
     }
     let one = first.1.workload.as_ref()?;
     rest.iter().find_map(|(side, test)| {
-        let what = differing(one, test.workload.as_ref()?)?;
+        let what = workload_difference(one, test.workload.as_ref()?)?;
         Some(format!("not the same work: {what} on {} and on {}", first.0.name, side.name))
     })
 }
@@ -151,7 +155,7 @@ fn same_label<'a>(sides: &'a [Side], test: &Test) -> Option<(&'a str, &'a str)> 
 
 /// Says in words how two workloads of the same spec differ. Sizes and rates may differ, because they follow from the
 /// speed of a target.
-fn differing(one: &WorkloadRecord, other: &WorkloadRecord) -> Option<String> {
+fn workload_difference(one: &WorkloadRecord, other: &WorkloadRecord) -> Option<String> {
     let same = WorkloadRecord {
         size_bytes: one.size_bytes,
         rate_ops_per_second: one.rate_ops_per_second,
@@ -171,11 +175,12 @@ fn differing(one: &WorkloadRecord, other: &WorkloadRecord) -> Option<String> {
         ("repeated data", one.dedupe_percent != other.dedupe_percent),
         ("the state of the cache", one.cache != other.cache),
     ];
-    let differing: Vec<_> = words.into_iter().filter(|(_, differs)| *differs).map(|(word, _)| word).collect();
-    Some(if differing.is_empty() {
+    let workload_difference: Vec<_> =
+        words.into_iter().filter(|(_, differs)| *differs).map(|(word, _)| word).collect();
+    Some(if workload_difference.is_empty() {
         "its details differ".into()
     } else {
-        format!("{} differ", differing.join(", "))
+        format!("{} differ", workload_difference.join(", "))
     })
 }
 
@@ -212,7 +217,7 @@ fn warnings(sides: &[Side], tests: &[Option<&Test>]) -> Vec<String> {
         if let (Some(one), Some(other)) = (&before.engine, &after.engine)
             && one != other
         {
-            warnings.push(other_engine((&first.name, one), (&side.name, other)));
+            warnings.push(engine_warning((&first.name, one), (&side.name, other)));
         }
         let bytes = |test: &Test| test.workload.as_ref().map(|workload| workload.size_bytes as f64);
         if let (Some(one), Some(other)) = (bytes(before), bytes(after))
@@ -220,7 +225,7 @@ fn warnings(sides: &[Side], tests: &[Option<&Test>]) -> Vec<String> {
         {
             let [one, other] = [one, other].map(|bytes| size::binary(bytes as u64));
             warnings.push(format!(
-                "on {one} of data on {}, on {other} on {}: use the same --size",
+                "{one} of data on {}, {other} on {}: use the same --size",
                 first.name, side.name
             ));
         }
@@ -230,7 +235,7 @@ fn warnings(sides: &[Side], tests: &[Option<&Test>]) -> Vec<String> {
 
 /// Returns the features of the engine that only one of two sides has. Some of them are the text of a mix or a load: then
 /// the work differs, not its way to the kernel.
-fn other_engine(one: (&str, &[String]), other: (&str, &[String])) -> String {
+fn engine_warning(one: (&str, &[String]), other: (&str, &[String])) -> String {
     let of_text = |feature: &String| feature.starts_with("mix_") || feature.starts_with("load");
     let only = |mine: &[String], others: &[String]| -> Vec<String> {
         mine.iter().filter(|feature| !others.contains(feature)).cloned().collect()
@@ -238,10 +243,10 @@ fn other_engine(one: (&str, &[String]), other: (&str, &[String])) -> String {
     let [mine, theirs] = [only(one.1, other.1), only(other.1, one.1)];
     let what = match mine.iter().chain(&theirs).all(of_text) {
         true => "another mix or load file",
-        false => "issued in another way",
+        false => "different engine",
     };
     let side = |(name, _): (&str, &[String]), features: &[String]| match features.is_empty() {
-        true => format!("none of it on {name}"),
+        true => format!("none on {name}"),
         false => format!("{} on {name}", features.join(", ")),
     };
     format!("{what}: {}, {}", side(one, &mine), side(other, &theirs))
@@ -257,13 +262,13 @@ fn resolution(before: &Test, after: &Test) -> f64 {
     (of(before) + of(after)).sqrt()
 }
 
-fn in_groups(before: &Test, after: &Test) -> Option<stats::Change> {
+fn compare_unpaired(before: &Test, after: &Test) -> Option<stats::Change> {
     let values = |test: &Test| test.values.iter().map(|value| value.value).collect::<Vec<_>>();
     stats::compare_groups(&values(before), &values(after), resolution(before, after))
 }
 
 /// Compares run by run; both tests have the same runs.
-fn in_pairs(before: &Test, after: &Test) -> Option<stats::Change> {
+fn compare_paired(before: &Test, after: &Test) -> Option<stats::Change> {
     let pair = |before: &Value| {
         let after = after.values.iter().find(|after| after.run == before.run)?;
         Some((before.value, after.value))
@@ -272,13 +277,13 @@ fn in_pairs(before: &Test, after: &Test) -> Option<stats::Change> {
     stats::compare_pairs(&pairs, resolution(before, after))
 }
 
-fn change_record(change: &stats::Change, judged: &stats::AdjustedDecision, is_more_better: bool) -> Change {
+fn change_record(change: &stats::Change, judged: &stats::AdjustedDecision, is_higher_better: bool) -> Change {
     let (answer, runs_needed) = match judged.answer {
         stats::Decision::Changed => (Decision::Changed, None),
         stats::Decision::Equivalent => (Decision::Equivalent, None),
         stats::Decision::CannotTell { runs } => (Decision::CannotTell, runs.map(|runs| runs as u32)),
     };
-    let direction = (answer == Decision::Changed).then_some(match (change.ratio > 1.0) == is_more_better {
+    let direction = (answer == Decision::Changed).then_some(match (change.ratio > 1.0) == is_higher_better {
         true => Direction::Better,
         false => Direction::Worse,
     });
@@ -293,7 +298,7 @@ fn change_record(change: &stats::Change, judged: &stats::AdjustedDecision, is_mo
         direction,
         runs_needed,
         detectable: judged.detectable,
-        can_be_settled: judged.can_be_settled,
+        can_be_decided: judged.can_be_decided,
     }
 }
 
@@ -316,15 +321,13 @@ mod tests {
     #[test]
     fn only_what_differs_of_an_engine_is_named() {
         let of = |words: &str| -> Vec<String> { words.split(' ').map(str::to_owned).collect() };
-        let engine_difference = |one: &str, other: &str| other_engine(("old", &of(one)), ("new", &of(other)));
+        let engine_difference =
+            |one: &str, other: &str| engine_warning(("old", &of(one)), ("new", &of(other)));
         assert_eq!(
             engine_difference("sync a", "io_uring a"),
-            "issued in another way: sync on old, io_uring on new"
+            "different engine: sync on old, io_uring on new"
         );
-        assert_eq!(
-            engine_difference("sync a b", "sync a"),
-            "issued in another way: b on old, none of it on new"
-        );
+        assert_eq!(engine_difference("sync a b", "sync a"), "different engine: b on old, none on new");
         assert_eq!(
             engine_difference("sync mix_version=1 mix_digest=7", "sync mix_version=1 mix_digest=8"),
             "another mix or load file: mix_digest=7 on old, mix_digest=8 on new"

@@ -27,7 +27,7 @@ pub struct Side {
     /// True if one of its runs was ended early.
     pub(super) is_partial: bool,
     /// Tests that gave no number in some runs.
-    pub(super) lacking: Vec<Lacking>,
+    pub(super) missing_results: Vec<MissingResult>,
 }
 
 /// One test of a side: a value for each run.
@@ -41,7 +41,7 @@ pub(super) struct Test {
     /// Resolution of the coarsest of these values, as a share.
     pub resolution: f64,
     /// The interval within the only run, if there is just one.
-    pub within: Option<(f64, f64)>,
+    pub run_interval: Option<(f64, f64)>,
     /// The work of the test, if more is known than its spec.
     pub workload: Option<WorkloadRecord>,
     /// Engine that issued the operations, with its features.
@@ -53,12 +53,12 @@ pub(super) struct Test {
 
 /// A test that gave no number in some runs.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Lacking {
+pub(super) struct MissingResult {
     pub test: String,
     /// Number of these runs.
     pub runs: u32,
     /// Reason in the first of these runs.
-    pub why: String,
+    pub reason: String,
 }
 
 /// Result of one run of a test. A test that is twice in a list is still one run: its value is the geometric mean of
@@ -151,7 +151,7 @@ impl Side {
             tests: Vec::new(),
             pairing: None,
             is_partial: false,
-            lacking: Vec::new(),
+            missing_results: Vec::new(),
         }
     }
 
@@ -168,7 +168,7 @@ impl Side {
                 label: label.to_owned(),
                 values: Vec::new(),
                 resolution: 0.0,
-                within: None,
+                run_interval: None,
                 workload: None,
                 engine: None,
                 limiters: Vec::new(),
@@ -183,7 +183,7 @@ impl Side {
     /// Adds a value to a test, and returns the test; `None` if the value cannot be compared.
     fn add(&mut self, key: Key, name: &str, label: &str, run: (usize, u32), value: f64) -> Option<&mut Test> {
         if !(value.is_finite() && value > 0.0) {
-            self.lack(format!("{name} {label}").trim_end(), "it has no rate above 0");
+            self.add_missing(format!("{name} {label}").trim_end(), "it has no rate above 0");
             return None;
         }
         let test = self.test(key, name, label);
@@ -198,17 +198,21 @@ impl Side {
         Some(test)
     }
 
-    fn lack(&mut self, test: &str, why: &str) {
-        match self.lacking.iter_mut().find(|known| known.test == test) {
+    fn add_missing(&mut self, test: &str, reason: &str) {
+        match self.missing_results.iter_mut().find(|known| known.test == test) {
             Some(known) => known.runs += 1,
-            None => self.lacking.push(Lacking { test: test.to_owned(), runs: 1, why: why.to_owned() }),
+            None => self.missing_results.push(MissingResult {
+                test: test.to_owned(),
+                runs: 1,
+                reason: reason.to_owned(),
+            }),
         }
     }
 
     fn add_phase(&mut self, document: usize, phase: &PhaseRecord) {
         if !is_measured(phase) {
-            let why = phase.reason.as_deref().unwrap_or("it was ended early");
-            self.lack(&format!("{} {}", phase.name, phase.label), why);
+            let reason = phase.reason.as_deref().unwrap_or("it was ended early");
+            self.add_missing(&format!("{} {}", phase.name, phase.label), reason);
             return;
         }
         let run = (document, phase.repetition);
@@ -216,7 +220,7 @@ impl Side {
             phase.workload.pattern == Some(Access::Sequential) && Kind::from_phase(phase) == Kind::Data;
         let rate = &phase.figures.rate;
         let ends = rate.ci95_low_ops_per_second.zip(rate.ci95_high_ops_per_second);
-        let (measure, value, within) = match rate.bytes_per_second.filter(|_| is_in_bytes) {
+        let (measure, value, run_interval) = match rate.bytes_per_second.filter(|_| is_in_bytes) {
             Some(bytes) => {
                 let per_op = rate.ops_per_second.map(|ops| bytes / ops);
                 let ends = ends.zip(per_op).map(|((low, high), bytes)| (low * bytes, high * bytes));
@@ -225,13 +229,13 @@ impl Side {
             None => (Measure::OpsPerSecond, rate.ops_per_second, ends),
         };
         if let Some(value) = value {
-            self.add_value(run, phase, measure, value, within);
+            self.add_value(run, phase, measure, value, run_interval);
         }
         let latency = phase.figures.latency_ns.as_ref();
         if let Some(p99) = latency.and_then(|latency| latency.p99) {
             let ends = latency.and_then(|latency| latency.ci95.as_ref()?.p99.as_ref());
-            let within = ends.map(|ends| (ends.low as f64, ends.high as f64));
-            self.add_value(run, phase, Measure::P99Ns, p99 as f64, within);
+            let run_interval = ends.map(|ends| (ends.low as f64, ends.high as f64));
+            self.add_value(run, phase, Measure::P99Ns, p99 as f64, run_interval);
         }
     }
 
@@ -241,14 +245,14 @@ impl Side {
         phase: &PhaseRecord,
         measure: Measure,
         value: f64,
-        within: Option<(f64, f64)>,
+        run_interval: Option<(f64, f64)>,
     ) {
         let key = Key { spec: phase.spec.clone(), measure };
         let Some(test) = self.add(key, &phase.name, &phase.label, run, value) else { return };
         // The window of a rate begins and ends with an operation; one more or less is chance.
         let counted = if measure.is_rate() { 1.0 / phase.counts.ops.max(1) as f64 } else { BUCKET };
         test.resolution = test.resolution.max(counted);
-        test.within = within.filter(|_| test.values.len() == 1);
+        test.run_interval = run_interval.filter(|_| test.values.len() == 1);
         test.workload.get_or_insert_with(|| phase.workload.clone());
         let mut features = phase.engine.features.clone();
         features.sort();
@@ -276,7 +280,7 @@ impl Test {
     pub fn measured(&self) -> Option<SideResult> {
         let values: Vec<_> = self.values.iter().map(|value| value.value).collect();
         let (mean, ends) = stats::centre(&values)?;
-        let ends = ends.map(|ends| (ends.low, ends.high)).or(self.within);
+        let ends = ends.map(|ends| (ends.low, ends.high)).or(self.run_interval);
         let known = |limiter: &Option<model::Limiter>| {
             self.limiters.iter().filter(|(other, _)| other == limiter).count()
         };

@@ -15,7 +15,7 @@ use wording::comparison::{
 /// Blanks between columns, and before the first.
 const GAP: usize = 2;
 /// Longest fact, in characters, that is not broken.
-const TOGETHER_MAX: usize = 44;
+const UNBROKEN_CHARS_MAX: usize = 44;
 /// Most characters of a side's name above its column.
 const NAME_MAX: usize = 20;
 
@@ -32,7 +32,7 @@ fn title(comparison: &Comparison, style: &Style) -> String {
         no_break(&format!("{} ({})", printable(&side.name), runs(side.runs)))
     };
     let sides: Vec<_> = comparison.sides.iter().map(of).collect();
-    let how = if comparison.is_interleaved { ", measured in turns" } else { "" };
+    let how = if comparison.is_interleaved { ", measured alternately" } else { "" };
     let title = format!("skye compare · {} against {}{how}", sides[1..].join(", "), sides[0]);
     let headline = wrap(&printable(&headline(comparison)), style.paragraph()).join("\n");
     format!("{}\n{}", wrap(&title, style.paragraph() - 2).join("\n  "), paint(BOLD, &headline))
@@ -40,7 +40,7 @@ fn title(comparison: &Comparison, style: &Style) -> String {
 
 /// Keeps a short text on one line.
 fn keep_on_line(text: String) -> String {
-    if text.chars().count() <= TOGETHER_MAX { no_break(&text) } else { text }
+    if text.chars().count() <= UNBROKEN_CHARS_MAX { no_break(&text) } else { text }
 }
 
 fn facts(comparison: &Comparison, style: &Style) -> String {
@@ -72,19 +72,19 @@ fn facts(comparison: &Comparison, style: &Style) -> String {
 struct Cell {
     text: String,
     style: anstyle::Style,
-    is_right: bool,
+    is_right_aligned: bool,
 }
 
 impl Cell {
     fn left_aligned(text: impl Into<String>) -> Self {
-        Self { text: text.into(), style: anstyle::Style::new(), is_right: false }
+        Self { text: text.into(), style: anstyle::Style::new(), is_right_aligned: false }
     }
 
     fn right_aligned(text: impl Into<String>) -> Self {
-        Self { is_right: true, ..Self::left_aligned(text) }
+        Self { is_right_aligned: true, ..Self::left_aligned(text) }
     }
 
-    fn painted(self, style: anstyle::Style) -> Self {
+    fn styled(self, style: anstyle::Style) -> Self {
         Self { style, ..self }
     }
 }
@@ -107,8 +107,8 @@ const LAYOUTS: [Columns; 5] = [
 ];
 
 fn table(comparison: &Comparison, style: &Style) -> String {
-    let laid_out = |columns| laid_out(comparison, columns, style);
-    let fitting = LAYOUTS.into_iter().map(laid_out).find(|text| widest(text) <= style.width);
+    let render_columns = |columns| render_columns(comparison, columns, style);
+    let fitting = LAYOUTS.into_iter().map(render_columns).find(|text| widest(text) <= style.width);
     match fitting {
         Some(text) => text,
         // If the sides do not fit beside each other, each gets its own table against the first.
@@ -116,7 +116,7 @@ fn table(comparison: &Comparison, style: &Style) -> String {
             let pairs = (1..comparison.sides.len()).map(|side| table(&single_side(comparison, side), style));
             pairs.collect::<Vec<_>>().join("\n\n")
         }
-        None => laid_out(LAYOUTS[LAYOUTS.len() - 1]),
+        None => render_columns(LAYOUTS[LAYOUTS.len() - 1]),
     }
 }
 
@@ -142,7 +142,7 @@ fn widest(text: &str) -> usize {
     plain.lines().map(|line| line.chars().count()).max().unwrap_or_default()
 }
 
-fn laid_out(comparison: &Comparison, columns: Columns, style: &Style) -> String {
+fn render_columns(comparison: &Comparison, columns: Columns, style: &Style) -> String {
     let mut grid = vec![heading(comparison, columns)];
     let visible_rows = comparison.rows.iter().filter(|row| row.measure.is_rate() || is_worth_a_line(row));
     let mut before: Option<&Row> = None;
@@ -170,7 +170,7 @@ fn laid_out(comparison: &Comparison, columns: Columns, style: &Style) -> String 
         for (cell, width) in cells.iter().zip(&widths).filter(|(_, width)| **width > 0) {
             let text = style.finish(cell.text.clone());
             let gap = width - text.chars().count();
-            let (left, right) = if cell.is_right { (gap, 0) } else { (0, gap) };
+            let (left, right) = if cell.is_right_aligned { (gap, 0) } else { (0, gap) };
             if text.is_empty() {
                 blanks += gap + GAP;
                 continue;
@@ -208,7 +208,7 @@ fn heading(comparison: &Comparison, columns: Columns) -> Vec<Cell> {
         cells.push(Cell::left_aligned(""));
         if index > 0 {
             cells.push(Cell::right_aligned("change"));
-            let has_ends = columns.has_ends && comparison.has_claims();
+            let has_ends = columns.has_ends && comparison.has_p_values();
             cells.push(Cell::left_aligned(if has_ends { "95 %" } else { "" }));
             cells.push(Cell::left_aligned(""));
         }
@@ -231,14 +231,14 @@ fn cells(row: &Row, is_continuation: bool, columns: Columns) -> Vec<Cell> {
             |measured| (value(row, measured.mean), spread(measured)),
         );
         cells.push(Cell::right_aligned(number));
-        cells.push(Cell::left_aligned(if columns.has_spread { spread } else { String::new() }).painted(DIM));
+        cells.push(Cell::left_aligned(if columns.has_spread { spread } else { String::new() }).styled(DIM));
         if let Some(change) = index.checked_sub(1).map(|index| &row.changes[index]) {
             cells.extend(change_cells(change.as_ref(), row.is_invalid(), columns));
         }
     }
     let limiters = if row.measure.is_rate() && columns.has_limiters { limiters(row) } else { String::new() };
     let moved = (1..row.sides.len()).any(|side| row.moved(side).is_some());
-    cells.push(Cell::left_aligned(limiters).painted(if moved { YELLOW } else { anstyle::Style::new() }));
+    cells.push(Cell::left_aligned(limiters).styled(if moved { YELLOW } else { anstyle::Style::new() }));
     cells
 }
 
@@ -255,9 +255,9 @@ fn change_cells(change: Option<&Change>, is_invalid: bool, columns: Columns) -> 
     let known = if change.p.is_none() { "n=1".to_owned() } else { p(change) };
     [
         Cell::right_aligned(format!("{}{}", answer(change), if is_invalid { " !" } else { "" }))
-            .painted(colour),
-        Cell::left_aligned(if columns.has_ends { ends(change) } else { String::new() }).painted(DIM),
-        Cell::left_aligned(if columns.has_p { known } else { String::new() }).painted(DIM),
+            .styled(colour),
+        Cell::left_aligned(if columns.has_ends { ends(change) } else { String::new() }).styled(DIM),
+        Cell::left_aligned(if columns.has_p { known } else { String::new() }).styled(DIM),
     ]
 }
 
@@ -291,7 +291,7 @@ fn remarks(comparison: &Comparison, style: &Style) -> String {
     for warning in &comparison.warnings {
         say("!", &format!("{warning}."));
     }
-    if comparison.has_claims() {
+    if comparison.has_p_values() {
         for (subjects, sentence) in unsettled(comparison) {
             say("~", &format!("{}: {sentence}.", subjects.join(", ")));
         }

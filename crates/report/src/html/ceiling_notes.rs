@@ -9,7 +9,7 @@ use crate::svg::{Bar, Part, bars, stacked};
 
 /// If a rate reaches this share of the rate of skye's own loop, skye is the limit. The limiter of that name has the
 /// same threshold.
-const OWN_LOOP_NEAR: f64 = 0.7;
+const OWN_LOOP_SHARE_MIN: f64 = 0.7;
 /// Share at which a limit counts as saturated.
 const FULL: f64 = 0.9;
 /// Maximum number of shown limits; the nearest come first.
@@ -30,7 +30,7 @@ pub(super) fn limits(phase: &PhaseRecord) -> Option<Figure> {
     let mut add = |what: LimitKind, share: Option<f64>, name: String| {
         all.extend(share.filter(|share| share.is_finite() && *share >= 0.0).map(|share| (share, what, name)));
     };
-    let whole = phase.figures.rate.whole_ops_per_second;
+    let whole = phase.figures.rate.overall_ops_per_second;
     // The limit that the share refers to, as the judge saw it.
     let of = |share: Option<f64>| match whole
         .zip(share.filter(|share| *share > 0.0))
@@ -64,7 +64,7 @@ pub(super) fn limits(phase: &PhaseRecord) -> Option<Figure> {
     add(
         LimitKind::Device,
         busy(phase),
-        format!("time with requests at {}", device(phase).unwrap_or_else(|| "the device".into())),
+        format!("time with requests in flight at {}", device(phase).unwrap_or_else(|| "the device".into())),
     );
     add(
         LimitKind::Cpus,
@@ -94,7 +94,7 @@ pub(super) fn limits(phase: &PhaseRecord) -> Option<Figure> {
 
 fn caption(phase: &PhaseRecord, all: &[(f64, LimitKind, String)]) -> String {
     let own = phase.figures.ceiling_shares.as_ref().and_then(|shares| shares.own_loop);
-    if own.is_some_and(|own| own >= OWN_LOOP_NEAR) {
+    if own.is_some_and(|own| own >= OWN_LOOP_SHARE_MIN) {
         return "Near the maximum of skye itself: this is not the speed of the storage.".into();
     }
     let (share, what, name) = &all[0];
@@ -164,7 +164,9 @@ pub(super) fn budget(phase: &PhaseRecord) -> Option<Figure> {
         Some((name, share)) if share >= 0.5 => {
             format!("Its threads were {} for most of the time.", wording(name))
         }
-        Some((name, _)) => format!("No part takes half of the time; most goes {}.", longest(name)),
+        Some((name, _)) => {
+            format!("No state takes half of the time; the largest share goes {}.", where_time_goes(name))
+        }
         None => String::new(),
     };
     let name = "Time of its threads".to_owned();
@@ -181,7 +183,7 @@ fn wording(name: &str) -> &str {
     }
 }
 
-fn longest(name: &str) -> &str {
+fn where_time_goes(name: &str) -> &str {
     match name {
         "asleep" => "into sleep",
         "in the kernel" => "into the kernel",

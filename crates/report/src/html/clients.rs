@@ -20,7 +20,7 @@ pub(super) fn section(tests: &[Test<'_>]) -> Option<Markup> {
         rendered(&Figures {
             anchor: "clients",
             heading: "Clients",
-            lead: "The rate of each client over its own time.",
+            lead: "The rate of each client over its own measured time.",
             figures,
         })
     })

@@ -18,15 +18,16 @@ pub(crate) const COMPARISON: &str = "<section id=\"differs\"";
 /// Bytes at the start of a text that are searched for [`GENERATOR`].
 const HEAD_MAX: usize = 4096;
 /// Markup before the run. Foreign text cannot contain it, because its quotation marks are escaped.
-const BEFORE: &str = "<a download=\"run.json.gz\" href=\"data:application/gzip;base64,";
+const RUN_LINK_PREFIX: &str = "<a download=\"run.json.gz\" href=\"data:application/gzip;base64,";
 /// Markup before a comparison.
-const BEFORE_COMPARISON: &str = "<a download=\"comparison.json.gz\" href=\"data:application/gzip;base64,";
+const COMPARISON_LINK_PREFIX: &str =
+    "<a download=\"comparison.json.gz\" href=\"data:application/gzip;base64,";
 /// Maximum bytes of a run extracted from a page, against zip bombs: far more than any page of skye has.
 pub(crate) const INFLATED_MAX: u64 = 256 << 20;
 
 /// Returns the run as a download link; `None` if it takes more than `bytes_max` bytes.
 pub(super) fn run(run: &Run, bytes_max: usize) -> Option<String> {
-    packed(BEFORE, "run.json.gz", bytes_max, |writer| {
+    compressed_link(RUN_LINK_PREFIX, "run.json.gz", bytes_max, |writer| {
         let mut writer = io::BufWriter::with_capacity(64 << 10, writer);
         json::write_into(run, &mut writer).and_then(|()| writer.flush()).ok()
     })
@@ -35,20 +36,21 @@ pub(super) fn run(run: &Run, bytes_max: usize) -> Option<String> {
 /// Returns a comparison as a download link; `None` if it takes more than `bytes_max` bytes.
 pub(crate) fn comparison(comparison: &Comparison, bytes_max: usize) -> Option<String> {
     let text = json::write_comparison(comparison);
-    packed(BEFORE_COMPARISON, "comparison.json.gz", bytes_max, |writer| {
+    compressed_link(COMPARISON_LINK_PREFIX, "comparison.json.gz", bytes_max, |writer| {
         writer.write_all(text.as_bytes()).ok()
     })
 }
 
 /// Compresses the output of `write`, and returns it as a download link.
-fn packed(
+fn compressed_link(
     before: &str,
     name: &str,
     bytes_max: usize,
     write: impl FnOnce(&mut dyn Write) -> Option<()>,
 ) -> Option<String> {
     // Base64 has four characters for three bytes.
-    let bounded = Bounded { bytes: Vec::new(), left: bytes_max.saturating_sub(before.len() + 64) / 4 * 3 };
+    let bounded =
+        BoundedWriter { bytes: Vec::new(), left: bytes_max.saturating_sub(before.len() + 64) / 4 * 3 };
     let mut encoder = GzEncoder::new(bounded, Compression::default());
     write(&mut encoder)?;
     let bytes = encoder.finish().ok()?.bytes;
@@ -64,12 +66,12 @@ pub(crate) fn csv(name: &str, text: &str, bytes_max: usize) -> Option<String> {
 }
 
 /// Writer that fails after a number of bytes, so that data too long for the page is not compressed to its end.
-struct Bounded {
+struct BoundedWriter {
     bytes: Vec<u8>,
     left: usize,
 }
 
-impl Write for Bounded {
+impl Write for BoundedWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.left = self.left.checked_sub(bytes.len()).ok_or(io::ErrorKind::StorageFull)?;
         self.bytes.extend_from_slice(bytes);
@@ -91,7 +93,7 @@ pub fn embedded(text: &str) -> Option<Result<String, String>> {
 }
 
 fn inflated(text: &str) -> Result<String, String> {
-    let Some((_, rest)) = text.split_once(BEFORE) else {
+    let Some((_, rest)) = text.split_once(RUN_LINK_PREFIX) else {
         if text.contains(COMPARISON) {
             return Err("this page is a comparison without a run; choose one of the compared runs".into());
         }
@@ -143,7 +145,7 @@ mod tests {
         let without = embedded(&page(&sample::run(), Embed::Nothing)).unwrap().unwrap_err();
         assert!(without.contains("too large"), "{without}");
         let page = page(&sample::run(), Embed::Run);
-        let at = page.find(BEFORE).unwrap() + BEFORE.len();
+        let at = page.find(RUN_LINK_PREFIX).unwrap() + RUN_LINK_PREFIX.len();
         for (cut, why) in
             [(page[..at + 100].to_owned(), "truncated"), (page[..at + 100].to_owned() + "\">", "damaged")]
         {
@@ -167,7 +169,7 @@ mod tests {
         for _ in 0..257 {
             encoder.write_all(&mebibyte).unwrap();
         }
-        let bomb = format!("{GENERATOR}{BEFORE}{}\">", STANDARD.encode(encoder.finish().unwrap()));
+        let bomb = format!("{GENERATOR}{RUN_LINK_PREFIX}{}\">", STANDARD.encode(encoder.finish().unwrap()));
         assert!(embedded(&bomb).unwrap().unwrap_err().contains("larger than 256 MiB"));
     }
 }

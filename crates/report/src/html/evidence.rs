@@ -21,7 +21,7 @@ pub(super) fn evidence(phase: &PhaseRecord) -> Vec<(&'static str, String)> {
         facts.push(("its operations", Some(sentences).filter(|sentences| !sentences.is_empty())));
     }
     facts.push(("I/O path", wording::layer_path(phase).map(|layer_path| layer_path.text)));
-    facts.push(("calls of an operation", wording::steps(phase)));
+    facts.push(("mean time of each call", wording::steps(phase)));
     facts.push(("asleep in", sites(&phase.seen.wait_channels)));
     facts.push(("responses to experiments", phase.judged.sensitivity.as_ref().and_then(answers)));
     facts.push((

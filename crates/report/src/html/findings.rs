@@ -14,12 +14,12 @@ use crate::svg::{Bar, bars};
 use crate::text::{remarks, row_limits};
 
 /// Findings that the chart of the rate over time shows.
-const OVER_TIME: [&str; 6] =
+const TIMELINE_CODES: [&str; 6] =
     ["not_steady", "wide_interval", "rate_dropped", "rate_capped", "thermal", "maintenance"];
 /// Findings that the chart of the threads' time shows.
-const OF_TIME: [&str; 2] = ["cpu_contention", "steal"];
+const TIME_SHARE_CODES: [&str; 2] = ["cpu_contention", "steal"];
 /// Findings that the chart of requested and moved bytes shows.
-const OF_BYTES: [&str; 9] = [
+const BYTES_CODES: [&str; 9] = [
     "o_direct_ineffective",
     "device_disagrees",
     "counters_disagree",
@@ -70,7 +70,7 @@ pub(super) fn section(run: &Run, tests: &[Test<'_>]) -> Option<Markup> {
     for finding in remarks(&run.phases) {
         let (meaning, class) = match finding.mark {
             Mark::Invalid => ("invalid", "other"),
-            Mark::Suspect => ("off by more than its ±", "other"),
+            Mark::Suspect => ("may be off by more than its ±", "other"),
             Mark::Remark => ("worth knowing", "dull"),
         };
         let item = Item {
@@ -134,8 +134,11 @@ enum Chart {
 
 impl Chart {
     fn from_code(code: &str) -> Option<Self> {
-        let known =
-            [(&OVER_TIME[..], Self::Timeline), (&OF_TIME[..], Self::Budget), (&OF_BYTES[..], Self::Bytes)];
+        let known = [
+            (&TIMELINE_CODES[..], Self::Timeline),
+            (&TIME_SHARE_CODES[..], Self::Budget),
+            (&BYTES_CODES[..], Self::Bytes),
+        ];
         known.into_iter().find(|(codes, _)| codes.contains(&code)).map(|(_, chart)| chart)
     }
 

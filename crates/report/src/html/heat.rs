@@ -78,12 +78,12 @@ pub(super) fn figure(phase: &PhaseRecord) -> Option<Figure> {
     let name = "Latency over time".to_owned();
     let mut drawing = Drawing::new(BOTTOM + 26.0, &name, &caption);
     let x = Side {
-        scale: Scale::linear(0.0, end_s, Plot::ACROSS),
+        scale: Scale::linear(0.0, end_s, Plot::X_RANGE),
         ticks: 6,
         label: |s| format!("{} s", crate::svg::compact(s)),
     };
-    let plot = Plot::new(x, [TOP, BOTTOM], |heights| Side {
-        scale: Scale::log(low / 1.05, high * 1.05, heights),
+    let plot = Plot::new(x, [TOP, BOTTOM], |y_range| Side {
+        scale: Scale::log(low / 1.05, high * 1.05, y_range),
         ticks: 7,
         label: tick,
     });
@@ -144,7 +144,7 @@ fn caption(columns: &[Column]) -> String {
     // Every column needs enough operations. Otherwise the range would only cover the columns that have most.
     let has_enough = |one_in: u64| operations_min >= SAMPLES_BEYOND.saturating_mul(one_in);
     if !has_enough(2) {
-        return "Too few operations at a time for percentiles.".to_owned();
+        return "Too few operations per interval for percentiles.".to_owned();
     }
     let range = |share: f64| {
         let ends = [u64::min, u64::max]
@@ -159,7 +159,7 @@ fn caption(columns: &[Column]) -> String {
         format!("The median is between {low} and {high}")
     };
     if !has_enough(100) {
-        return format!("{median} over time; too few operations at a time for the 99th percentile.");
+        return format!("{median} over time; too few operations per interval for the 99th percentile.");
     }
     let (_, [low, high]) = range(0.99);
     format!("{median} over time, the 99th percentile between {low} and {high}.")

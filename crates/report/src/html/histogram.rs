@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn heads_are_not_believed() {
+    fn forged_histogram_header_is_refused() {
         let sound = forged(0, &COOKIE.to_be_bytes());
         assert!(is_sound(&sound) && read(&sound).is_some());
         for (at, number) in [
@@ -188,7 +188,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_are_too_much(
+        fn any_histogram_bytes_decode_without_panic(
             counts in prop::collection::vec(any::<u8>(), 0..60),
             digits in 0u32..4,
             highest in 0u64..=HIGHEST_MAX_NS,

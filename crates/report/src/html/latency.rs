@@ -11,7 +11,7 @@ use crate::svg::{Drawing, Plot, Scale, Side};
 /// Minimum number of samples above the last drawn percentile.
 const SAMPLES_BEYOND: u64 = 10;
 /// Rarest drawn operations, as the inverse of their share: p99.999.
-const RAREST: f64 = 1e5;
+const ONE_IN_MAX: f64 = 1e5;
 /// Maximum number of drawn calls of an operation: those with most of the time.
 const STEPS_MAX: usize = 4;
 const TOP: f64 = 26.0;
@@ -68,7 +68,7 @@ pub(crate) fn curve(buckets: &Buckets) -> Vec<(f64, f64)> {
             break;
         }
         let one_in = total as f64 / beyond as f64;
-        if one_in > RAREST {
+        if one_in > ONE_IN_MAX {
             break;
         }
         points.push((one_in, *upper_ns as f64));
@@ -150,12 +150,12 @@ pub(super) fn figure(phase: &PhaseRecord) -> Option<Figure> {
     let name = "Latency by percentile".to_owned();
     let mut drawing = Drawing::new(BOTTOM + 26.0, &name, &caption);
     let x = Side {
-        scale: Scale::log(1.0, last * 1.3, Plot::ACROSS),
+        scale: Scale::log(1.0, last * 1.3, Plot::X_RANGE),
         ticks: decades as usize + 1,
         label: percentile,
     };
-    let plot = Plot::new(x, [TOP, BOTTOM], |heights| Side {
-        scale: Scale::log(low / 1.1, high * 1.1, heights),
+    let plot = Plot::new(x, [TOP, BOTTOM], |y_range| Side {
+        scale: Scale::log(low / 1.1, high * 1.1, y_range),
         ticks: 7,
         label: tick,
     });

@@ -175,7 +175,9 @@ fn mount(target: &Target) -> Vec<(String, String)> {
             "direct I/O",
             target.direct_io.map(|direct| match direct.offset_align_bytes {
                 0 => "not supported".to_owned(),
-                offset => format!("aligned to {offset} B, buffers to {} B", direct.memory_align_bytes),
+                offset => {
+                    format!("offsets aligned to {offset} B, buffers to {} B", direct.memory_align_bytes)
+                }
             }),
         ),
     ];

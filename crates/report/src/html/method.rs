@@ -9,7 +9,7 @@ use crate::text::fit;
 use crate::{printable, time};
 
 /// Bytes around the links: their items in the list, or the sentence that there is none.
-const AROUND_BYTES: usize = 512;
+const OVERHEAD_BYTES: usize = 512;
 /// Most characters of the command that are shown; the run holds all of it.
 const COMMAND_MAX: usize = 4_000;
 /// Most characters of a fact.
@@ -39,7 +39,7 @@ impl DownloadLinks {
     /// Embeds the run and its CSV as far as they fit into `bytes_max`, the bytes that the rest of the page leaves. The
     /// run has priority, because the CSV can be made from it.
     pub(super) fn new(run: &Run, bytes_max: usize) -> Self {
-        let left = bytes_max.saturating_sub(AROUND_BYTES);
+        let left = bytes_max.saturating_sub(OVERHEAD_BYTES);
         let csv = embedded::csv("run.csv", &crate::csv::write(run), left / 4);
         let rest_bytes = left.saturating_sub(csv.as_ref().map_or(0, String::len));
         let (held, csv) = match embedded::run(run, rest_bytes) {

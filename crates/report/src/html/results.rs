@@ -45,7 +45,7 @@ struct Row {
     sign: &'static str,
     is_knee: bool,
     /// True if a sweep begins or ends before this row.
-    is_apart: bool,
+    starts_group: bool,
 }
 
 /// The section; `None` for a run without tests.
@@ -53,12 +53,13 @@ pub(super) fn section(run: &Run, tests: &[Test<'_>]) -> Option<Markup> {
     let table = |kind: Kind| {
         let of_kind: Vec<_> = tests.iter().filter(|test| Kind::from_phase(test.phase) == kind).collect();
         // Only bars of the same unit can be compared.
-        let most = most_of(of_kind.iter().copied());
+        let most = highest_rates(of_kind.iter().copied());
         let mut last: Option<&Test<'_>> = None;
         let rows = of_kind.iter().map(|test| {
-            let is_apart = last.is_some_and(|last| crate::text::is_group_boundary(last.phase, test.phase));
+            let starts_group =
+                last.is_some_and(|last| crate::text::is_group_boundary(last.phase, test.phase));
             last = Some(test);
-            Row { is_apart, ..row(run, test, &most) }
+            Row { starts_group, ..row(run, test, &most) }
         });
         Table { is_data: kind == Kind::Data, rows: rows.collect() }
     };
@@ -89,12 +90,12 @@ fn row(run: &Run, test: &Test<'_>, most: &HashMap<Unit, f64>) -> Row {
         trust: trust_word(phase),
         sign: mark(phase).sign(),
         is_knee: is_knee(&run.phases, test.index),
-        is_apart: false,
+        starts_group: false,
     }
 }
 
 /// Returns the highest rate of each unit; tests without a rate do not count.
-fn most_of<'a>(tests: impl Iterator<Item = &'a Test<'a>>) -> HashMap<Unit, f64> {
+fn highest_rates<'a>(tests: impl Iterator<Item = &'a Test<'a>>) -> HashMap<Unit, f64> {
     let mut most = HashMap::new();
     for test in tests {
         let known = most.entry(Unit::from_phase(test.phase)).or_insert(0.0);

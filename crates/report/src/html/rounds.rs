@@ -10,9 +10,9 @@ use crate::svg::{Drawing, Plot, Scale, Side, compact};
 /// Height of the rate, of the text above it, and of the labels at the bottom.
 const RATE_HEIGHT: f64 = 128.0;
 const HEAD: f64 = 26.0;
-const FLOOR: f64 = 26.0;
+const LABELS_HEIGHT: f64 = 26.0;
 /// Top of the axis, as a multiple of its highest value.
-const ABOVE: f64 = 1.06;
+const HEADROOM: f64 = 1.06;
 
 /// The figure; `None` for a test without rounds.
 pub(super) fn figure(phase: &PhaseRecord) -> Option<Figure> {
@@ -25,11 +25,11 @@ pub(super) fn figure(phase: &PhaseRecord) -> Option<Figure> {
         None => format!("No steady state in {} of at most {} rounds.", all.rounds.len(), all.rounds_max),
     };
     let name = "Rate of each round".to_owned();
-    let mut drawing = Drawing::new(HEAD + RATE_HEIGHT + FLOOR, &name, &caption);
+    let mut drawing = Drawing::new(HEAD + RATE_HEIGHT + LABELS_HEIGHT, &name, &caption);
     let last = all.rounds.len() as f64 + 0.5;
-    let rounds = Side { scale: Scale::linear(0.5, last, Plot::ACROSS), ticks: 5, label: compact };
-    let plot = Plot::new(rounds, [HEAD, HEAD + RATE_HEIGHT], |heights| Side {
-        scale: Scale::linear(0.0, highest * ABOVE, heights),
+    let rounds = Side { scale: Scale::linear(0.5, last, Plot::X_RANGE), ticks: 5, label: compact };
+    let plot = Plot::new(rounds, [HEAD, HEAD + RATE_HEIGHT], |y_range| Side {
+        scale: Scale::linear(0.0, highest * HEADROOM, y_range),
         ticks: 5,
         label: compact,
     });

@@ -112,17 +112,17 @@ fn sweep(phases: &[PhaseRecord], points: &[&Test<'_>]) -> Option<Figure> {
     let name = format!("{} {}", printable(&first.name), common(&first.label)).trim_end().to_owned();
     let mut drawing = Drawing::new(BOTTOM + 46.0, &name, &caption);
     let most = rates.iter().copied().fold(0.0, f64::max);
-    let x = Side { scale: Scale::from_zero(most, 5, Plot::ACROSS), ticks: 5, label: compact };
+    let x = Side { scale: Scale::from_zero(most, 5, Plot::X_RANGE), ticks: 5, label: compact };
     let [low, high] = [f64::min, f64::max].map(|pick| waits.iter().copied().reduce(pick).unwrap_or(1.0));
-    let plot = Plot::new(x, [TOP, BOTTOM], |heights| Side {
-        scale: Scale::log(low / 1.3, high * 1.3, heights),
+    let plot = Plot::new(x, [TOP, BOTTOM], |y_range| Side {
+        scale: Scale::log(low / 1.3, high * 1.3, y_range),
         ticks: 7,
         label: latency::tick,
     });
     plot.axes(&mut drawing, &format!("{what}; the axis is logarithmic"), true);
-    drawing.text("t d", Anchor::End, Plot::ACROSS[1], BOTTOM + 36.0, unit.name());
+    drawing.text("t d", Anchor::End, Plot::X_RANGE[1], BOTTOM + 36.0, unit.name());
     let path = rates.iter().copied().zip(waits.iter().copied());
-    drawing.path("l s0", &crate::svg::Path::through(path.clone().map(|point| Some(plot.place(point)))));
+    drawing.path("l s0", &crate::svg::Path::polyline(path.clone().map(|point| Some(plot.place(point)))));
     for (index, (point, word)) in path.zip(&words).enumerate() {
         let (x, y) = plot.place(point);
         let is_knee = knee == Some(index);
@@ -135,7 +135,7 @@ fn sweep(phases: &[PhaseRecord], points: &[&Test<'_>]) -> Option<Figure> {
         let point_label = if is_knee { format!("{word} knee") } else { word.clone() };
         // Near the right edge, the text goes to the left of its point.
         let (anchor, x) =
-            if x > Plot::ACROSS[1] - 60.0 { (Anchor::End, x - 8.0) } else { (Anchor::Start, x + 8.0) };
+            if x > Plot::X_RANGE[1] - 60.0 { (Anchor::End, x - 8.0) } else { (Anchor::Start, x + 8.0) };
         drawing.text(if is_knee { "t b" } else { "t" }, anchor, x, y - 6.0, &point_label);
     }
     Some(Figure { name, drawing: Markup(drawing.finish()), legend: Vec::new(), caption })

@@ -62,7 +62,7 @@ pub(crate) fn assert_sound(page: &str) {
         assert!(known.contains(link), "#{link} leads nowhere");
     }
     assert_eq!(page.matches("<svg role=\"img\"").count(), page.matches("<svg").count());
-    assert!(!page.chars().any(|c| c != '\n' && model::printable::acts(c)));
+    assert!(!page.chars().any(|c| c != '\n' && model::printable::affects_display(c)));
 }
 
 /// A run of eleven tests with `intervals` intervals each, no two alike. Latencies are spread as on disks.
@@ -105,11 +105,11 @@ pub(crate) fn long_run(intervals: u64) -> Run {
 #[test]
 fn pages_are_sound() {
     let swept = [sample::swept_run(), sample::open_loop_run()];
-    let troubled = Run { phases: sample::troubled(), ..sample::run() };
+    let problem_rows = Run { phases: sample::problem_rows(), ..sample::run() };
     let repeated = Run { phases: sample::repeated(), ..sample::run() };
     let extremes = Run { phases: sample::extremes(), ..sample::run() };
     let others =
-        [sample::run(), sample::partial_run(), sample::simulated_run(), troubled, repeated, extremes];
+        [sample::run(), sample::partial_run(), sample::simulated_run(), problem_rows, repeated, extremes];
     for run in swept.into_iter().chain(others).chain([long_run(200)]) {
         for embed in [Embed::Run, Embed::Nothing] {
             assert_sound(&page(&run, embed));
@@ -159,7 +159,7 @@ fn page_has_same_content_as_terminal() {
         "2026-11-21 14:03 UTC",
         "966,310",
         "device bandwidth <small>confirmed</small>",
-        "a cache or burst credit may have run out",
+        "a cache may have filled up",
         "so this is not the speed of the disk.",
         "nvme0n1p2",
         "vm.dirty_ratio",
@@ -190,12 +190,12 @@ fn page_head_of_default_run() {
 }
 
 #[test]
-fn headlines_are_honest() {
+fn headline_names_device_limit_only_if_trusted() {
     let headline = |run: &Run| crate::answer::from_run(run);
     let mut headlines =
         vec![headline(&sample::run()), headline(&sample::partial_run()), headline(&sample::simulated_run())];
     headlines.push(headline(&Run { phases: Vec::new(), ..sample::run() }));
-    headlines.push(headline(&Run { phases: sample::troubled(), ..sample::run() }));
+    headlines.push(headline(&Run { phases: sample::problem_rows(), ..sample::run() }));
     let all = |change: &dyn Fn(&mut PhaseRecord)| {
         let mut run = sample::run();
         run.phases.iter_mut().for_each(change);
@@ -224,7 +224,7 @@ fn headlines_are_honest() {
 }
 
 #[test]
-fn green_is_the_device_and_nothing_else() {
+fn only_trusted_device_limiters_are_green() {
     for limiter in model::Limiter::ALL {
         for (trust, is_told) in [(Trust::Ok, true), (Trust::Suspect, true), (Trust::Invalid, false)] {
             let mut phase = sample::phase("read:rnd4k:q32t4");
@@ -344,7 +344,7 @@ fn sweeps_of(run: &Run) -> String {
 }
 
 #[test]
-fn repeated_sweeps_are_one_chart_of_the_middle() {
+fn repeated_sweeps_share_one_chart_of_medians() {
     let once = sweeps_of(&repeated_sweep(&[1.0]));
     let thrice = sweeps_of(&repeated_sweep(&[0.5, 1.0, 3.0]));
     assert_eq!([&once, &thrice].map(|text| text.matches("<figure>").count()), [2, 2]);
@@ -443,7 +443,7 @@ fn percentiles_over_time_need_operations() {
     phase.figures.intervals[7].histogram = vec![(100_000, 2_000)];
     assert!(caption(&phase).contains("99th percentile between"));
     phase.figures.intervals[7].histogram = vec![(100_000, 39)];
-    assert_eq!(caption(&phase), "Too few operations at a time for percentiles.");
+    assert_eq!(caption(&phase), "Too few operations per interval for percentiles.");
 }
 
 #[test]
@@ -512,7 +512,7 @@ fn page_with_long_names_stays_below_size_limit() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
     #[test]
-    fn any_run_is_a_sound_page(run in sample::any_run()) {
+    fn any_run_gives_a_well_formed_page(run in sample::any_run()) {
         let text = page(&run, Embed::Run);
         assert_sound(&text);
         prop_assert_eq!(embedded(&text), Some(Ok(crate::json::write(&run))));

@@ -14,9 +14,9 @@ const COLUMNS_MAX: usize = 40;
 const RATE_HEIGHT: f64 = 108.0;
 const TRACK_HEIGHT: f64 = 40.0;
 const HEAD: f64 = 26.0;
-const FLOOR: f64 = 26.0;
+const LABELS_HEIGHT: f64 = 26.0;
 /// Top of an axis, as a multiple of its highest value.
-const ABOVE: f64 = 1.06;
+const HEADROOM: f64 = 1.06;
 /// Minimum number of intervals for a line.
 pub(crate) const INTERVALS_MIN: usize = 3;
 
@@ -51,14 +51,14 @@ pub(super) fn figure(phase: &PhaseRecord, is_small: bool) -> Option<Figure> {
     }
     let tracks = if is_small { Vec::new() } else { tracks(phase) };
     let end_s = phase.figures.intervals.iter().map(end_s).fold(0.0, f64::max);
-    let height = HEAD + RATE_HEIGHT + tracks.len() as f64 * (HEAD + TRACK_HEIGHT) + FLOOR;
+    let height = HEAD + RATE_HEIGHT + tracks.len() as f64 * (HEAD + TRACK_HEIGHT) + LABELS_HEIGHT;
     let caption = caption(phase, unit, &rates);
     let name = "Rate over time".to_owned();
     let mut drawing = Drawing::new(height, &name, &caption);
-    let x = Side { scale: Scale::linear(0.0, end_s, Plot::ACROSS), ticks: 6, label: in_seconds };
+    let x = Side { scale: Scale::linear(0.0, end_s, Plot::X_RANGE), ticks: 6, label: in_seconds };
     let most = rates.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
-    let top = Plot::new(x, [HEAD, HEAD + RATE_HEIGHT], |heights| Side {
-        scale: Scale::linear(0.0, most * ABOVE, heights),
+    let top = Plot::new(x, [HEAD, HEAD + RATE_HEIGHT], |y_range| Side {
+        scale: Scale::linear(0.0, most * HEADROOM, y_range),
         ticks: 5,
         label: compact,
     });
@@ -66,8 +66,8 @@ pub(super) fn figure(phase: &PhaseRecord, is_small: bool) -> Option<Figure> {
         .zip(&tracks)
         .map(|(index, track)| {
             let top = HEAD + RATE_HEIGHT + HEAD + f64::from(index) * (HEAD + TRACK_HEIGHT);
-            Plot::new(x, [top, top + TRACK_HEIGHT], |heights| Side {
-                scale: Scale::linear(0.0, track.most * ABOVE, heights),
+            Plot::new(x, [top, top + TRACK_HEIGHT], |y_range| Side {
+                scale: Scale::linear(0.0, track.most * HEADROOM, y_range),
                 ticks: 3,
                 label: track.label,
             })
@@ -94,10 +94,10 @@ pub(super) fn figure(phase: &PhaseRecord, is_small: bool) -> Option<Figure> {
             .map(|rate| unit.format_rate(unit.rate_from_ops(phase, rate)));
         let at_s = change.at_ns as f64 / 1e9;
         let title = format!("{} s: from {} to {}", seconds(at_s), rate_texts[0], rate_texts[1]);
-        top.upright(&mut drawing, "change", at_s, &title);
+        top.vertical_line(&mut drawing, "change", at_s, &title);
     }
     if !is_small {
-        columns(&mut drawing, phase, unit, below.last().unwrap_or(&top).heights()[1]);
+        columns(&mut drawing, phase, unit, below.last().unwrap_or(&top).y_range()[1]);
     }
     let mut legend = Vec::new();
     if steady.is_some() {
@@ -190,7 +190,7 @@ fn tracks(phase: &PhaseRecord) -> Vec<Track> {
 fn columns(drawing: &mut Drawing, phase: &PhaseRecord, unit: Unit, bottom: f64) {
     let all = &phase.figures.intervals;
     let end = all.iter().map(end_s).fold(0.0, f64::max);
-    let x = Scale::linear(0.0, end, Plot::ACROSS);
+    let x = Scale::linear(0.0, end, Plot::X_RANGE);
     for part in all.chunks(all.len().div_ceil(COLUMNS_MAX).max(1)) {
         let [.., last] = part else { continue };
         let (from, to) = (part[0].start_ns as f64 / 1e9, end_s(last));
@@ -246,7 +246,7 @@ fn caption(phase: &PhaseRecord, unit: Unit, rates: &[(f64, f64)]) -> String {
             );
         }
         return format!(
-            "Too short for a steady part: {} intervals, between {} and {}.",
+            "Too short for a steady state: {} intervals, between {} and {}.",
             rates.len(),
             unit.format_rate(low),
             unit.format_rate(high)
@@ -254,8 +254,8 @@ fn caption(phase: &PhaseRecord, unit: Unit, rates: &[(f64, f64)]) -> String {
     };
     let changes = match steady.change_points.len() {
         0 => String::new(),
-        1 => "; one change before".to_owned(),
-        count => format!("; {count} changes before"),
+        1 => "; one earlier change".to_owned(),
+        count => format!("; {count} earlier changes"),
     };
     if steady.is_steady {
         let rate = phase.figures.rate.steady_ops_per_second.map(|rate| unit.rate_from_ops(phase, rate));

@@ -11,9 +11,9 @@ use crate::zones::{self, Part};
 /// Height of the rate, of the text above it, and of the labels at the bottom.
 const RATE_HEIGHT: f64 = 128.0;
 const HEAD: f64 = 26.0;
-const FLOOR: f64 = 26.0;
+const LABELS_HEIGHT: f64 = 26.0;
 /// Top of the axis, as a multiple of its highest value.
-const ABOVE: f64 = 1.06;
+const HEADROOM: f64 = 1.06;
 
 /// The figure; `None` for a test without zones, or with too few to make a line.
 pub(super) fn figure(phase: &PhaseRecord) -> Option<Figure> {
@@ -21,15 +21,15 @@ pub(super) fn figure(phase: &PhaseRecord) -> Option<Figure> {
     let [fastest, _] = zones::extremes(&parts)?;
     let caption = format!("{}.", zones::rate_summary(&parts)?);
     let name = "Rate over the offset".to_owned();
-    let mut drawing = Drawing::new(HEAD + RATE_HEIGHT + FLOOR, &name, &caption);
+    let mut drawing = Drawing::new(HEAD + RATE_HEIGHT + LABELS_HEIGHT, &name, &caption);
     let ends = [parts.first()?.start_bytes as f64, parts.last()?.end_bytes as f64];
     // A foreign document may have its zones in any order.
     if ends[0] >= ends[1] {
         return None;
     }
-    let scale = Scale::linear(ends[0], ends[1], Plot::ACROSS);
-    let plot = Plot::new(Side { scale, ticks: 5, label: at }, [HEAD, HEAD + RATE_HEIGHT], |heights| Side {
-        scale: Scale::linear(0.0, fastest.bytes_per_second / 1e6 * ABOVE, heights),
+    let scale = Scale::linear(ends[0], ends[1], Plot::X_RANGE);
+    let plot = Plot::new(Side { scale, ticks: 5, label: at }, [HEAD, HEAD + RATE_HEIGHT], |y_range| Side {
+        scale: Scale::linear(0.0, fastest.bytes_per_second / 1e6 * HEADROOM, y_range),
         ticks: 5,
         label: compact,
     });

@@ -4,7 +4,8 @@ use model::Limiter;
 use model::figure::Share;
 use model::finding::Finding;
 use model::run::{
-    CallUse, Confidence, Evidence, Mark, NetworkUse, Note, Ranked, Run, Status, SystemUse, Trust, Verdict,
+    CallUse, Confidence, Evidence, Mark, NetworkUse, Note, RankedLimiter, Run, Status, SystemUse, Trust,
+    Verdict,
 };
 use proptest::prelude::*;
 
@@ -23,7 +24,7 @@ fn any_verdict() -> impl Strategy<Value = Verdict> {
         Some(Confidence::Likely),
         Some(Confidence::Confirmed),
     ]);
-    let ranked = (limiter(), finite()).prop_map(|(limiter, share)| Ranked { limiter, share });
+    let ranked = (limiter(), finite()).prop_map(|(limiter, share)| RankedLimiter { limiter, share });
     let sentence = || proptest::option::of(any::<String>());
     let evidence = proptest::array::uniform6(sentence()).prop_map(
         |[budget, wait_channel, counters, visible_cap, ceiling, probe]| Evidence {

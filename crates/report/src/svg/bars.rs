@@ -20,10 +20,10 @@ pub(crate) struct Bar {
 /// Height of each bar with the text above it.
 const ROW: f64 = 38.0;
 /// Widths: the widest character of a value, and the gap between text and value.
-const DIGIT: f64 = 8.4;
+const DIGIT_WIDTH: f64 = 8.4;
 const GAP: f64 = 8.0;
 /// Height of the bar itself.
-const THICK: f64 = 12.0;
+const BAR_THICKNESS: f64 = 12.0;
 
 /// Draws bars one below the other, on a scale from zero to `full`, each with its text and value above it. If `rail` is
 /// set, the rest of the scale up to `full` is visible, too.
@@ -32,16 +32,16 @@ pub(crate) fn bars(title: &str, description: &str, all: &[Bar], full: f64, rail:
     let scale = Scale::linear(0.0, full, [0.0, WIDTH]);
     for (index, bar) in all.iter().enumerate() {
         let top = index as f64 * ROW;
-        let room = WIDTH - GAP - bar.value_text.chars().count() as f64 * DIGIT;
+        let room = WIDTH - GAP - bar.value_text.chars().count() as f64 * DIGIT_WIDTH;
         drawing.text("t", Anchor::Start, 0.0, top + 14.0, &fitted(&bar.name, room));
         drawing.text("t", Anchor::End, WIDTH, top + 14.0, &bar.value_text);
         if rail {
-            drawing.area("rail", [0.0, top + 20.0, WIDTH, THICK], "");
+            drawing.area("rail", [0.0, top + 20.0, WIDTH, BAR_THICKNESS], "");
         }
         // Every value above zero must be visible.
         let length = scale.place(bar.value).max(if bar.value > 0.0 { 1.0 } else { 0.0 });
         if length > 0.0 {
-            drawing.area(bar.class, [0.0, top + 20.0, length, THICK], &bar.title);
+            drawing.area(bar.class, [0.0, top + 20.0, length, BAR_THICKNESS], &bar.title);
         }
     }
     drawing.finish()

@@ -16,7 +16,7 @@ impl Path {
         self.at = (tenths(x), tenths(y));
         self.text.push('M');
         number(&mut self.text, self.at.0);
-        second(&mut self.text, self.at.1);
+        push_with_separator(&mut self.text, self.at.1);
         self.is_line = false;
     }
 
@@ -31,12 +31,12 @@ impl Path {
             (0, dy) => self.letter('v', dy),
             (dx, dy) => {
                 if self.is_line {
-                    second(&mut self.text, dx);
+                    push_with_separator(&mut self.text, dx);
                 } else {
                     self.text.push('l');
                     number(&mut self.text, dx);
                 }
-                second(&mut self.text, dy);
+                push_with_separator(&mut self.text, dy);
                 self.is_line = true;
                 return;
             }
@@ -60,7 +60,7 @@ impl Path {
     }
 
     /// Draws lines through points; a missing point makes a gap. A point between two gaps becomes a short dash.
-    pub(crate) fn through(points: impl IntoIterator<Item = Option<(f64, f64)>>) -> Self {
+    pub(crate) fn polyline(points: impl IntoIterator<Item = Option<(f64, f64)>>) -> Self {
         let mut path = Self::default();
         let mut part: Vec<(f64, f64)> = Vec::new();
         for point in points.into_iter().chain([None]) {
@@ -116,7 +116,7 @@ fn number(text: &mut String, tenths: i64) {
 }
 
 /// Writes a number after another: a minus sign separates as well as a blank.
-fn second(text: &mut String, tenths: i64) {
+fn push_with_separator(text: &mut String, tenths: i64) {
     if tenths >= 0 {
         text.push(' ');
     }
@@ -144,10 +144,10 @@ mod tests {
     }
 
     #[test]
-    fn gaps_are_gaps() {
-        let path = Path::through([Some((0.0, 1.0)), Some((1.0, 2.0)), None, None, Some((5.0, 5.0)), None]);
+    fn missing_points_interrupt_the_path() {
+        let path = Path::polyline([Some((0.0, 1.0)), Some((1.0, 2.0)), None, None, Some((5.0, 5.0)), None]);
         assert_eq!(path.as_str(), "M0 1l1 1M5 5h1");
-        assert!(Path::through([None]).is_empty());
+        assert!(Path::polyline([None]).is_empty());
     }
 
     /// Parses a written path, and returns its last point.

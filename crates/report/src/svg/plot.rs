@@ -35,7 +35,7 @@ pub(crate) struct Plot {
 
 impl Plot {
     /// Left and right end of every plot.
-    pub(crate) const ACROSS: [f64; 2] = [LEFT, RIGHT];
+    pub(crate) const X_RANGE: [f64; 2] = [LEFT, RIGHT];
 
     /// Makes a plot between two heights of the drawing; `y` makes the vertical axis for them.
     pub(crate) fn new(x: Side, [top, bottom]: [f64; 2], y: impl FnOnce([f64; 2]) -> Side) -> Self {
@@ -82,7 +82,7 @@ impl Plot {
     /// Draws a line through points, thinned to as many as can be seen.
     pub(crate) fn line(&self, drawing: &mut Drawing, class: &str, points: &[(f64, f64)]) {
         let places = thinned(points, BUCKETS).into_iter().map(|point| Some(self.place(point)));
-        drawing.path(class, &Path::through(places));
+        drawing.path(class, &Path::polyline(places));
     }
 
     /// Fills the area between the floor and points, thinned to as many as can be seen.
@@ -104,7 +104,7 @@ impl Plot {
     }
 
     /// Draws a vertical line from the bottom to the top.
-    pub(crate) fn upright(&self, drawing: &mut Drawing, class: &str, at: f64, title: &str) {
+    pub(crate) fn vertical_line(&self, drawing: &mut Drawing, class: &str, at: f64, title: &str) {
         let x = self.x.scale.place(at);
         let mut path = Path::default();
         path.go(x, self.bottom);
@@ -129,7 +129,7 @@ impl Plot {
     }
 
     /// Returns the heights of the plot's top and bottom.
-    pub(crate) fn heights(&self) -> [f64; 2] {
+    pub(crate) fn y_range(&self) -> [f64; 2] {
         [self.top, self.bottom]
     }
 }
@@ -140,7 +140,7 @@ mod tests {
     use crate::svg::compact;
 
     fn plot() -> Plot {
-        let x = Side { scale: Scale::linear(0.0, 10.0, Plot::ACROSS), ticks: 5, label: compact };
+        let x = Side { scale: Scale::linear(0.0, 10.0, Plot::X_RANGE), ticks: 5, label: compact };
         Plot::new(x, [20.0, 120.0], |across| Side {
             scale: Scale::from_zero(100.0, 2, across),
             ticks: 2,

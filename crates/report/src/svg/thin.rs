@@ -28,7 +28,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn few_points_stay_and_what_is_no_number_goes() {
+    fn few_points_are_kept_and_nan_is_dropped() {
         let points = [(0.0, 1.0), (1.0, f64::NAN), (2.0, 3.0)];
         assert_eq!(thinned(&points, 1), [(0.0, 1.0), (2.0, 3.0)]);
         assert!(thinned(&[], 5).is_empty());

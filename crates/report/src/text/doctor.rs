@@ -70,7 +70,7 @@ fn contents(parts: &[Part]) -> String {
             Contents::Signature(signature) => format!("{name}: {}", printable(signature)),
             Contents::Nothing if part.is_partition => format!("{name}: no signature known to blkid"),
             Contents::Unreadable(reason) => format!("unknown: {}", printable(reason)),
-            Contents::Nothing | Contents::Unseen => continue,
+            Contents::Nothing | Contents::NotRead => continue,
         };
         if !texts.contains(&text) {
             texts.push(text);
@@ -269,7 +269,7 @@ mod tests {
             check(
                 Severity::Fail,
                 "storage",
-                "tmpfs is in memory: results here are not of storage",
+                "tmpfs is in memory: results here do not measure storage",
                 Some("choose a directory on a disk"),
             ),
         );
@@ -379,7 +379,7 @@ mod tests {
     fn names_of_others_are_shown_not_obeyed() {
         let checks = [check(Severity::Fail, "storage", "a\x1b[2Jb\u{202e}c\nd", Some("e\x07f"))];
         let text = plain_text(&checks, &sample::WIDE);
-        assert!(!text.chars().any(|c| c != '\n' && model::printable::acts(c)), "{text:?}");
+        assert!(!text.chars().any(|c| c != '\n' && model::printable::affects_display(c)), "{text:?}");
     }
 
     #[test]

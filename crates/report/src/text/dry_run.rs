@@ -22,11 +22,11 @@ pub fn dry_run(plan: &Plan, environment: &Environment) -> String {
     text.push_str(&format!(
         "{}# limits   ends after {} at the latest, writes {} of data at most (allowed: {}){}\n#\n",
         plan.precision_goal.map_or(String::new(), |until| format!(
-            "# until    each rate is steady within ± {}\n",
+            "# until    each rate is steady and known within ± {}\n",
             percent(until.precision)
         )),
         duration(plan.total_ns),
-        size::decimal(plan.bytes_of_all_max()),
+        size::decimal(plan.all_clients_bytes_max()),
         size::decimal(plan.write_limit_bytes),
         if plan.clients.is_some() { ", by all clients together" } else { "" }
     ));
@@ -34,7 +34,12 @@ pub fn dry_run(plan: &Plan, environment: &Environment) -> String {
     for fill in plan.precondition.iter().flat_map(|precondition| &precondition.fills) {
         let purged =
             if plan.precondition.as_ref().is_some_and(|all| all.has_purge) { ", after a purge" } else { "" };
-        text.push_str(&format!("# {:<14} {}{}{purged}\n", fill.id, spec::print(&fill.workload), how(fill)));
+        text.push_str(&format!(
+            "# {:<14} {}{}{purged}\n",
+            fill.id,
+            spec::print(&fill.workload),
+            engine_clause(fill)
+        ));
     }
     for phase in &plan.phases {
         // An empty comment line separates a sweep from the rest.
@@ -43,7 +48,7 @@ pub fn dry_run(plan: &Plan, environment: &Environment) -> String {
         }
         last = Some(&phase.group);
         let what = format!("{} {}", spec::print(&phase.workload), until(plan, phase));
-        text.push_str(&format!("# {:<14} {}{}\n", phase.id, what.trim_end(), how(phase)));
+        text.push_str(&format!("# {:<14} {}{}\n", phase.id, what.trim_end(), engine_clause(phase)));
     }
     text.push('\n');
     text.push_str(&plan.to_request().to_toml());
@@ -73,13 +78,13 @@ fn until(plan: &Plan, phase: &PlannedPhase) -> String {
 
 /// The engine, unless it is the default or in the spec, and the replaced test:
 /// ", engine uring", ", in place of read:q8".
-fn how(phase: &PlannedPhase) -> String {
+fn engine_clause(phase: &PlannedPhase) -> String {
     let names_engine = phase.workload.data().is_some_and(|data| data.engine.is_some());
     let mut text = String::new();
     if phase.engine != Engine::Sync && !names_engine {
         text.push_str(&format!(", engine {}", phase.engine));
     }
-    if let Some(asked) = &phase.instead_of {
+    if let Some(asked) = &phase.replaced_workload {
         text.push_str(&format!(", in place of {}", spec::print(asked)));
     }
     text

@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_that_is_known() {
+    fn footer_with_every_value() {
         let mut run = sample::run();
         run.tool.overhead_ns_per_op = Some(38.2);
         run.tool.warnings = vec!["the sampler missed 3 of 1,200 ticks".into()];
@@ -229,7 +229,7 @@ mod tests {
                 output_file: Some(format!("r.monitor/0{number}-x.txt")),
                 exit_code: None,
                 signal: Some(2),
-                ended_with: Some("INT".into()),
+                last_signal: Some("INT".into()),
             });
         }
         let output_text = monitor_output(&run, Path::new("/tmp")).unwrap();

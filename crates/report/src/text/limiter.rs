@@ -46,7 +46,7 @@ pub(crate) fn cell(phase: &PhaseRecord, room: usize) -> Option<(String, anstyle:
     // The label already has the depth.
     let whole = if is_latency(limiter) { shorter.clone() } else { whole };
     let with_gain = gain(phase, limiter).map(|(depth, gain)| {
-        [format!("{whole}; {depth} brings +{gain}"), format!("{whole}; {depth} +{gain}")]
+        [format!("{whole}; {depth} gives +{gain}"), format!("{whole}; {depth} +{gain}")]
     });
     let forms: Vec<_> = with_gain.into_iter().flatten().chain([whole, shorter, least]).collect();
     let fitting = forms.iter().find(|form| form.chars().count() <= room);
@@ -183,13 +183,14 @@ mod tests {
     use super::*;
     use crate::sample;
     use model::figure::{Change, Count, Name, OpsPerSecond, Share, Tried};
-    use model::run::Ranked;
+    use model::run::RankedLimiter;
 
     fn limited(limiter: Limiter, confidence: Option<Confidence>, ranking: &[Limiter]) -> PhaseRecord {
         let mut phase = sample::phase("read:rnd4k:q32t4");
         let verdict = phase.judged.verdict.as_mut().unwrap();
         (verdict.limiter, verdict.confidence) = (Some(limiter), confidence);
-        verdict.ranking = ranking.iter().map(|limiter| Ranked { limiter: *limiter, share: 0.4 }).collect();
+        verdict.ranking =
+            ranking.iter().map(|limiter| RankedLimiter { limiter: *limiter, share: 0.4 }).collect();
         phase
     }
 
@@ -231,7 +232,7 @@ mod tests {
             latency.judged.verdict.as_mut().unwrap().observations = vec![answer(1000.0, after)];
             [40, 20].map(|room| cell(&latency, room).unwrap().0)
         };
-        assert_eq!(cell_text(1450.0), ["device latency; q32 brings +45 %", "device latency"]);
+        assert_eq!(cell_text(1450.0), ["device latency; q32 gives +45 %", "device latency"]);
         assert_eq!(cell_text(1050.0), ["device latency"; 2]);
     }
 
@@ -279,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn green_is_the_device() {
+    fn only_device_limiters_are_green() {
         let colours = Limiter::ALL.iter().map(|limiter| {
             let colour = cell(&limited(*limiter, Some(Confidence::Confirmed), &[]), 40).unwrap().1;
             (*limiter, colour)

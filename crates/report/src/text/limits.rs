@@ -69,7 +69,7 @@ fn head(phase: &PhaseRecord) -> Option<String> {
 }
 
 /// The layers that a row's bytes crossed, if they changed anything, and the steps of its operations.
-fn way_down(phase: &PhaseRecord) -> [Option<String>; 2] {
+fn layers_and_steps(phase: &PhaseRecord) -> [Option<String>; 2] {
     let layer_path = wording::layer_path(phase)
         .filter(|layer_path| layer_path.changes_label)
         .map(|layer_path| layer_path.text);
@@ -82,7 +82,7 @@ fn text(members: &[&PhaseRecord]) -> String {
     let mut sentences = vec![wording::why(&verdicts, SENTENCES_MAX)];
     // Several rows that share a paragraph each cross the layers in their own way.
     if let [only] = members {
-        sentences.extend(way_down(only).into_iter().flatten());
+        sentences.extend(layers_and_steps(only).into_iter().flatten());
     }
     let mut text: String = sentences.iter().map(|text| sentence(text)).collect();
     text.push_str(&wording::next_steps(&verdicts).map(|advice| sentence(&advice)).unwrap_or_default());
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn each_is_told_under_another_name() {
+    fn limits_are_listed_under_given_row_names() {
         let run = sample::run();
         let rows: Vec<_> = ["Write blocks", "Rewrite", "Seeks"].into_iter().zip(&run.phases).collect();
         insta::assert_snapshot!(limited(&rows, &sample::WIDE));
@@ -188,7 +188,7 @@ mod tests {
             text.lines().collect::<Vec<_>>(),
             [
                 "  read, write: kernel CPU, likely: its threads spent 91 to 97 % of their time in the kernel, 3.0 %",
-                "    in their own code; its threads were awake in 91 to 97 % of samples. Try more threads.",
+                "    in user space; its threads were runnable in 91 to 97 % of samples. Try more threads.",
             ]
         );
     }
@@ -229,11 +229,11 @@ mod tests {
         let advice = Advice::RaiseLimit { source: "\x07 Try".into() };
         sample::limit(&mut phase, Verdict::new(Limiter::LockContention, 0.9, seen).advise([advice]));
         let text = sample::plain(&limits(&[phase], &sample::WIDE));
-        assert!(!text.chars().any(|c| c != '\n' && model::printable::acts(c)), "{text}");
+        assert!(!text.chars().any(|c| c != '\n' && model::printable::affects_display(c)), "{text}");
     }
 
     #[test]
-    fn single_bytes_are_gathered_twice() {
+    fn byte_calls_are_merged_into_calls_and_requests() {
         let phase = sample::single_byte_phase();
         let path = wording::layer_path(&phase).unwrap();
         assert_eq!(

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn open_loops_tell_what_waited() {
+    fn open_loop_run_reports_late_operations() {
         let run = sample::open_loop_run();
         insta::assert_snapshot!(sample::plain(&full(&run, &sample::WIDE)));
     }
@@ -139,7 +139,7 @@ mod tests {
     fn hostile_names_are_shown_not_obeyed() {
         let run = sample::hostile_run();
         let text = sample::plain(&full(&run, &sample::WIDE));
-        assert!(!text.chars().any(|c| c != '\n' && model::printable::acts(c)), "{text}");
+        assert!(!text.chars().any(|c| c != '\n' && model::printable::affects_display(c)), "{text}");
         insta::assert_snapshot!(text);
     }
 }

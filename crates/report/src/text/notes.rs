@@ -130,7 +130,7 @@ fn notes_of_row(phases: &[PhaseRecord], index: usize) -> Vec<Note> {
     };
     let mut notes: Vec<_> = ended.into_iter().map(note).collect();
     notes.extend(phase.judged.notes.iter().cloned());
-    let listed = [between_runs(phases, phase), into_cache(phase), waiting(phase)];
+    let listed = [repetition_spread(phases, phase), into_cache(phase), waiting(phase)];
     notes.extend(listed.into_iter().flatten().map(note));
     notes
 }
@@ -152,7 +152,7 @@ fn into_cache(phase: &PhaseRecord) -> Option<Finding> {
 }
 
 /// The spread of the repetitions of a test. It says more than the interval of any of them, which covers one run only.
-fn between_runs(phases: &[PhaseRecord], phase: &PhaseRecord) -> Option<Finding> {
+fn repetition_spread(phases: &[PhaseRecord], phase: &PhaseRecord) -> Option<Finding> {
     let of_test = |other: &&PhaseRecord| base_id(other) == base_id(phase);
     let rates: Vec<f64> =
         phases.iter().filter(of_test).filter_map(|other| other.figures.rate.ops_per_second).collect();
@@ -269,7 +269,7 @@ mod tests {
 
     #[test]
     fn every_mark_has_its_sentence() {
-        insta::assert_snapshot!(sample::plain(&notes(&sample::troubled(), &sample::WIDE)));
+        insta::assert_snapshot!(sample::plain(&notes(&sample::problem_rows(), &sample::WIDE)));
     }
 
     #[test]

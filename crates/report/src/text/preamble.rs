@@ -10,17 +10,17 @@ use model::target::{Backing, Device, DeviceKind, ErasedContents, Target, TargetK
 
 use super::style::Style;
 use super::wrap::{allow_breaks, field, no_break, with_units};
-use crate::numbers::{about, about_between};
+use crate::numbers::{estimate_range, format_estimate};
 use crate::{printable, time};
 
 /// An estimate that may be off by more than this fraction of itself is shown by its ends: a divisor.
-const ROUGH: u64 = 4;
+const ROUGHNESS_DIVISOR: u64 = 4;
 /// Most devices of a stack that are named at all: no real stack is as deep.
 const CHAIN_MAX: usize = 64;
 /// Most devices side by side that are named one by one. More are only counted.
 const MEMBERS_MAX: usize = 4;
 /// Mount options that every mount has, or that only say who may mount: they change no number.
-const DULL_OPTIONS: [&str; 17] = [
+const IRRELEVANT_OPTIONS: [&str; 17] = [
     "nosuid",
     "nodev",
     "noexec",
@@ -137,7 +137,7 @@ fn target(target: &Target) -> String {
         text.push_str(&format!(", mounted at {mount_point}"));
     }
     let dull = |option: &&String| {
-        DULL_OPTIONS.contains(&option.split_once('=').map_or(option.as_str(), |(name, _)| name))
+        IRRELEVANT_OPTIONS.contains(&option.split_once('=').map_or(option.as_str(), |(name, _)| name))
     };
     let options: Vec<_> =
         target.mount_options.iter().filter(|option| !dull(option)).map(|o| printable(o)).collect();
@@ -250,7 +250,7 @@ pub(crate) fn describe(device: &Device) -> String {
 }
 
 /// "vda (virtio, 275 GB)".
-pub(super) fn briefly(device: &Device) -> String {
+pub(super) fn device_summary(device: &Device) -> String {
     let parts: Vec<_> =
         technology(device).map(str::to_owned).into_iter().chain([size::decimal(device.size_bytes)]).collect();
     format!("{} ({})", printable(&device.name), parts.join(", "))
@@ -293,7 +293,7 @@ fn host(environment: &Environment) -> String {
 
 /// Says on a line that a run erases a device, and which; `None` for other targets.
 pub fn erases(target: &Target) -> Option<String> {
-    Some(format!("erases {}: all that is on it is lost", allow_breaks(&erased(target)?)))
+    Some(format!("erases {}: all its data is lost", allow_breaks(&erased(target)?)))
 }
 
 /// Returns the device to erase, and its contents: "/dev/sda (serial S1, 500 GB, 500107862016 bytes)".
@@ -348,15 +348,15 @@ fn planned(plan: &Plan) -> String {
         parts.push(no_break(&sets.join(" + ")));
     }
     if plan.bytes_to_write_max > 0 {
-        parts.push(no_break(&format!("writes up to {}", size::decimal(plan.bytes_of_all_max()))));
+        parts.push(no_break(&format!("writes up to {}", size::decimal(plan.all_clients_bytes_max()))));
     }
     // A simulated run takes as long as the arithmetic, and has no estimate.
     let (estimate_ns, spread_ns) = (plan.estimate_ns, plan.estimate_spread_ns);
-    let is_rough = spread_ns > estimate_ns / ROUGH;
+    let is_rough = spread_ns > estimate_ns / ROUGHNESS_DIVISOR;
     let takes = if is_rough {
-        about_between(estimate_ns.saturating_sub(spread_ns), estimate_ns + spread_ns)
+        estimate_range(estimate_ns.saturating_sub(spread_ns), estimate_ns + spread_ns)
     } else {
-        about(estimate_ns)
+        format_estimate(estimate_ns)
     };
     parts.extend((estimate_ns > 0).then(|| no_break(&takes)));
     parts.join(", ")
@@ -367,7 +367,7 @@ mod tests {
     use super::*;
     use crate::sample;
     use model::plan::Clients;
-    use model::target::Erased;
+    use model::target::ErasedDevice;
 
     fn plain_text(target: Target) -> String {
         let (plan, environment) = sample::plan_for(target);
@@ -376,7 +376,7 @@ mod tests {
 
     #[test]
     fn erased_device_is_listed_with_id_and_contents() {
-        let erased = Erased {
+        let erased = ErasedDevice {
             serial: Some("S1\u{7}2".into()),
             wwn: Some("eui.1".into()),
             size_bytes: 500_107_862_016,
@@ -392,15 +392,15 @@ mod tests {
             (ErasedContents::EarlierRun, ", which held data of an earlier run of skye (4.1 kB read)"),
             (ErasedContents::Data, ", which held unknown data"),
         ] {
-            let blank = Erased { signatures: Vec::new(), contents, ..erased.clone() };
+            let blank = ErasedDevice { signatures: Vec::new(), contents, ..erased.clone() };
             let target = Target { erased: Some(blank), ..device.clone() };
-            assert!(erases(&target).unwrap().contains(&format!(" bytes){held}: all that")), "{held}");
+            assert!(erases(&target).unwrap().contains(&format!(" bytes){held}: all its")), "{held}");
         }
         let target = Target { erased: Some(erased), ..device };
         assert_eq!(
             erases(&target).unwrap(),
             "erases /dev/sda (serial S1\\u{7}2, WWN eui.1, 500 GB, 500107862016 bytes), which held sda: gpt, sda1: ext4: \
-             all that is on it is lost"
+             all its data is lost"
         );
         let (plan, _) = sample::plan_for(sample::disk());
         let text = sample::plain(&preamble(&plan, &sample::environment(target), &sample::WIDE));
@@ -426,7 +426,7 @@ mod tests {
     fn announced_bytes_are_those_of_all_clients() {
         let (mut plan, environment) = sample::plan_for(sample::disk());
         plan.bytes_to_write_max = 5_000_000_000;
-        plan.clients = Some(Clients { count: 3, number: None, sharers: 1 });
+        plan.clients = Some(Clients { count: 3, number: None, clients_on_file_system: 1 });
         let text = sample::plain(&preamble(&plan, &environment, &sample::WIDE));
         assert!(text.contains("writes up to 15 GB"), "{text}");
     }
@@ -452,12 +452,12 @@ mod tests {
     }
 
     #[test]
-    fn memory() {
+    fn preamble_of_tmpfs() {
         insta::assert_snapshot!(plain_text(sample::tmpfs()));
     }
 
     #[test]
-    fn user_space() {
+    fn preamble_of_sshfs() {
         insta::assert_snapshot!(plain_text(sample::sshfs()));
     }
 

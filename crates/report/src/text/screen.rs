@@ -91,8 +91,8 @@ pub(crate) fn title(run: &Run) -> String {
     let place = match (target.backing, target.top_device()) {
         (Backing::Simulated, _) => "a simulated device".to_owned(),
         (Backing::Memory, _) => format!("{file_system}, memory"),
-        (_, Some(device)) if target.kind == TargetKind::Device => preamble::briefly(device),
-        (_, Some(device)) => format!("{file_system} on {}", preamble::briefly(device)),
+        (_, Some(device)) if target.kind == TargetKind::Device => preamble::device_summary(device),
+        (_, Some(device)) => format!("{file_system} on {}", preamble::device_summary(device)),
         (_, None) if target.source.is_empty() => file_system,
         (_, None) => format!("{file_system} on {}", printable(&target.source)),
     };

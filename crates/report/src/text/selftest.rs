@@ -26,7 +26,7 @@ pub struct CaseListing<'a> {
     /// Name of the case.
     pub name: &'a str,
     /// The limit, in words.
-    pub built_in: &'a str,
+    pub injected_limit: &'a str,
     /// Requirements to build the case.
     pub needs: &'a [String],
     /// Changes to the machine while the case is set up.
@@ -50,7 +50,7 @@ pub fn title(selftest: &SelfTest, style: &Style) -> String {
 /// One case with its tests.
 pub fn case(answers: &[TestResult], style: &Style) -> String {
     let Some(first) = answers.first() else { return String::new() };
-    let mut lines = vec![format!("{:CASE$}{}: {}", "", first.case, first.built_in)];
+    let mut lines = vec![format!("{:CASE$}{}: {}", "", first.case, first.injected_limit)];
     lines.extend(answers.iter().map(row));
     style.finish(lines.join("\n"))
 }
@@ -81,9 +81,9 @@ fn answer_text(answer: &TestResult) -> String {
     match (answer.outcome, &answer.truth) {
         (Outcome::Right, Truth::Reason(reason)) => format!("marked: {reason}"),
         (Outcome::Right, Truth::Limiters(_)) => format!("{limiter}{likely}"),
-        (Outcome::NotClear, truth) => format!("not clear; it is {}", right(truth)),
+        (Outcome::NotClear, truth) => format!("not clear; expected {}", right(truth)),
         (Outcome::Wrong, Truth::Reason(reason)) => format!("not marked as {reason}"),
-        (Outcome::Wrong, truth) => format!("{limiter}{likely}; it is {}", right(truth)),
+        (Outcome::Wrong, truth) => format!("{limiter}{likely}; expected {}", right(truth)),
     }
 }
 
@@ -115,9 +115,9 @@ pub fn summary(selftest: &SelfTest, style: &Style) -> String {
         }
     );
     lines.push(field("score", &with_units(&right), style));
-    if let (Some(median), Some(max)) = (score.off_median, score.off_max) {
+    if let (Some(median), Some(max)) = (score.median_deviation, score.max_deviation) {
         let rates = format!(
-            "{} compared with the built-in ones: half of them off by {}, the worst by {}",
+            "{} compared with the built-in ones: median error {}, largest error {}",
             thousands(score.rates.into()),
             at_most(median),
             percent_of(max)
@@ -161,7 +161,7 @@ fn percent_of(share: f64) -> String {
 
 /// Renders a case for a list: its tests, needs and changes.
 pub fn case_listing(case: &CaseListing<'_>, style: &Style) -> String {
-    let mut lines = vec![format!("{:CASE$}{}: {}", "", paint(BOLD, case.name), case.built_in)];
+    let mut lines = vec![format!("{:CASE$}{}: {}", "", paint(BOLD, case.name), case.injected_limit)];
     for (spec, truth) in case.tests {
         let mut line = Line::default();
         line.put_left(TEST, spec, anstyle::Style::new());
@@ -185,7 +185,7 @@ mod tests {
     use crate::sample;
 
     fn answer(
-        (case, built_in): (&str, &str),
+        (case, injected_limit): (&str, &str),
         spec: &str,
         truth: Truth,
         found: Option<(Limiter, Confidence)>,
@@ -199,7 +199,7 @@ mod tests {
         };
         TestResult {
             case: case.into(),
-            built_in: built_in.into(),
+            injected_limit: injected_limit.into(),
             spec: spec.into(),
             outcome: truth.judge(Some(&verdict), &marks),
             truth,
@@ -259,7 +259,7 @@ mod tests {
         ];
         let missing = |case: &str, reason: &str, is_failure| Missing {
             case: case.into(),
-            built_in: "200 Mbit/s to the server".into(),
+            injected_limit: "200 Mbit/s to the server".into(),
             reason: reason.into(),
             is_failure,
         };
@@ -292,12 +292,12 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_answer() {
+    fn selftest_report_snapshot() {
         insta::assert_snapshot!(plain_text(&every_kind(), &sample::WIDE));
     }
 
     #[test]
-    fn any_terminal_shows_it() {
+    fn selftest_report_without_unicode_is_ascii() {
         let style = Style { has_unicode: false, ..sample::NARROW };
         assert!(plain_text(&every_kind(), &style).is_ascii());
         let as_user = SelfTest { is_root: false, ..every_kind() };
@@ -309,7 +309,7 @@ mod tests {
         let truth = Truth::Limiters(vec![Limiter::LockContention, Limiter::PageCacheAbsorbed]);
         let case = CaseListing {
             name: "shared-file",
-            built_in: "one writer at a time in a file of ext4",
+            injected_limit: "one writer at a time in a file of ext4",
             needs: &["root".into(), "mkfs.ext4".into()],
             changes: &["a loop device over a file in memory".into(), "a mount of ext4".into()],
             tests: &[("write:rnd64k:t4:shared", &truth)],

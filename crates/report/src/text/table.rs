@@ -165,19 +165,19 @@ pub fn head(kind: Kind, widths: &Widths, style: &Style) -> String {
 /// Renders one phase as one line while the run goes on: its numbers, or why it has none, and its mark. The limiter is
 /// known only after the experiments.
 pub fn row(phase: &PhaseRecord, widths: &Widths, style: &Style) -> String {
-    row_of(phase, &Known::Meanwhile, widths, style)
+    row_of(phase, &RowState::Running, widths, style)
 }
 
 /// Knowledge about a row: all of it is there only when the run is over.
-enum Known {
-    Meanwhile,
+enum RowState {
+    Running,
     /// Everything; `is_knee` is true if a sweep has its knee at this row.
     All {
         is_knee: bool,
     },
 }
 
-fn row_of(phase: &PhaseRecord, known: &Known, widths: &Widths, style: &Style) -> String {
+fn row_of(phase: &PhaseRecord, known: &RowState, widths: &Widths, style: &Style) -> String {
     let width = widths.width_of(Kind::from_phase(phase));
     let columns = widths.columns(Kind::from_phase(phase), style);
     let mut line = Line::default();
@@ -199,13 +199,13 @@ fn row_of(phase: &PhaseRecord, known: &Known, widths: &Widths, style: &Style) ->
         None => numbers(&mut line, &columns, phase, distrusted),
     }
     match mark.sign() {
-        "" if matches!(known, Known::All { is_knee: true }) => {
+        "" if matches!(known, RowState::All { is_knee: true }) => {
             line.put_right(columns.mark_end, KNEE, Ansi::new())
         }
         "" => {}
         sign => line.put_right(columns.mark_end, sign, YELLOW),
     }
-    if has_numbers && widths.has_limiters && matches!(known, Known::All { .. }) {
+    if has_numbers && widths.has_limiters && matches!(known, RowState::All { .. }) {
         let room = style.width.saturating_sub(columns.limiter_start);
         if let Some((cell, colour)) = limiter::cell(phase, room.max(LIMITER_WIDTH_MIN)) {
             line.put_left(columns.limiter_start, &cell, if distrusted { DIM } else { colour });
@@ -428,7 +428,7 @@ pub fn table(phases: &[PhaseRecord], widths: &Widths, style: &Style) -> String {
                 if last.is_some_and(|last| is_group_boundary(last, phase)) {
                     lines.push(String::new());
                 }
-                lines.push(row_of(phase, &Known::All { is_knee: is_knee(phases, index) }, widths, style));
+                lines.push(row_of(phase, &RowState::All { is_knee: is_knee(phases, index) }, widths, style));
                 lines.extend(clients(phase, style));
                 lines.extend(operations(phase, widths, style));
                 lines.extend(cold::reads(phase, style));
@@ -458,7 +458,7 @@ mod tests {
 
     #[test]
     fn rows_without_numbers_say_why() {
-        insta::assert_snapshot!(sample::plain(&table_of(&sample::troubled())));
+        insta::assert_snapshot!(sample::plain(&table_of(&sample::problem_rows())));
     }
 
     #[test]

@@ -82,7 +82,11 @@ pub(crate) fn link(phase: &PhaseRecord, target: &Target) -> Option<String> {
             (printable(&network.interface), network.speed_bits_per_second? as f64 / 8.0)
         }
     };
-    Some(format!("{} of what {name} carries ({}/s)", percent(rate / carries), size::decimal(carries as u64)))
+    Some(format!(
+        "{} of the bandwidth of {name} ({}/s)",
+        percent(rate / carries),
+        size::decimal(carries as u64)
+    ))
 }
 
 /// "1,223 MB/s, 1,166 operations/s ± 7 %; p50 6.91 ms, p99 12.8 ms, p99.9 20.1 ms".
@@ -107,7 +111,7 @@ mod tests {
     use crate::sample;
 
     #[test]
-    fn all_that_is_known() {
+    fn why_report_snapshot() {
         let run = sample::run();
         let rows: Vec<_> = (0..run.phases.len()).collect();
         insta::assert_snapshot!(sample::plain(&why(&run, &rows, &sample::WIDE)));

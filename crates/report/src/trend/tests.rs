@@ -140,7 +140,7 @@ fn causes_of(change: impl Fn(&mut Run)) -> String {
 }
 
 #[test]
-fn all_that_comparisons_tell_of_is_told() {
+fn changed_read_ahead_journal_and_verify_are_causes() {
     let causes = causes_of(|run| run.environment.target.device_stack[1].read_ahead_bytes = Some(4 << 20));
     assert!(causes.starts_with("read-ahead ") && causes.ends_with(", 4 MiB"), "{causes}");
     let causes = causes_of(|run| run.environment.target.geometry.journal = Some("on another disk".into()));
@@ -150,7 +150,7 @@ fn all_that_comparisons_tell_of_is_told() {
 }
 
 #[test]
-fn long_values_are_told_by_where_they_differ() {
+fn long_cause_values_are_shortened_around_their_difference() {
     let long = "a word and ".repeat(9);
     let mut runs = runs(&STEP);
     for (at, run) in runs.iter_mut().enumerate() {
@@ -167,7 +167,7 @@ fn label_seed_and_space_are_no_causes() {
         run.plan.seed = Some(7);
         run.environment.target.space.free_bytes /= 9;
     });
-    assert_eq!(causes, "no other known difference from the run before");
+    assert_eq!(causes, "no other known difference from the previous run");
 }
 
 #[test]
@@ -176,7 +176,7 @@ fn data_set_change_is_shown_only_for_its_test() {
         run.phases[1].workload.size_bytes *= 64;
         run.phases[1].engine.name = "another".into();
     });
-    assert_eq!(causes, "no other known difference from the run before");
+    assert_eq!(causes, "no other known difference from the previous run");
     let causes = causes_of(|run| {
         run.phases[0].workload.size_bytes = 64 << 30;
         run.environment.kernel = "Linux 6.14.2".into();
@@ -185,7 +185,7 @@ fn data_set_change_is_shown_only_for_its_test() {
 }
 
 #[test]
-fn from_nothing_there_is_no_share() {
+fn change_from_zero_has_no_percentage() {
     let text = plain_text(&runs(&[0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1e9, 1.01e9, 1.02e9]), &NARROW);
     assert!(text.contains("  from 0\n    from 0 since @-2"), "{text}");
 }

@@ -1,7 +1,7 @@
 //! CPUs: the test's own code, the kernel's, a quota, others.
 
 use model::Limiter::{
-    ClientCpu, CpuContention, CpuQuota, CpuSaturated, KernelCpu, LockContention, RateLimitAsked,
+    ClientCpu, CpuContention, CpuQuota, CpuSaturated, KernelCpu, LockContention, RequestedRate,
 };
 
 use super::devices::disk;
@@ -17,13 +17,13 @@ pub(super) fn cases(cpus: u32) -> Vec<Case> {
             .words("--size 128m --time 1.5 --cache warm")
             .test("putc-write", &[ClientCpu])
             .test("getc-read", &[ClientCpu]),
-        Case::in_directory("rate-asked", "500 operations/s, requested")
+        Case::in_directory("requested-rate", "500 operations/s, requested")
             .words("--size 64m --time 2 --cache warm")
-            .test("read:rnd4k:buffered:q4:rate=500", &[RateLimitAsked])
+            .test("read:rnd4k:buffered:q4:rate=500", &[RequestedRate])
             .at(500.0),
         Case::new("files-made", "files created in memory by twice as many threads as CPUs", disk())
             .words("--time 2 --files 20k")
-            .because("on many CPUs, threads wait for locks of the file system and its journal")
+            .with_reason("on many CPUs, threads wait for locks of the file system and its journal")
             .test(format!("create:t{}", 2 * cpus), &[CpuSaturated, LockContention]),
         Case::new("quota", "a quota of 0.2 CPUs", disk())
             .words("--size 64m --time 3")
@@ -32,7 +32,7 @@ pub(super) fn cases(cpus: u32) -> Vec<Case> {
         Case::in_directory("others", "other processes on all CPUs")
             .words("--size 64m --time 2")
             .interference(Interference::Hogs)
-            .because("if a cgroup limits CPU time, they exhaust it")
+            .with_reason("if a cgroup limits CPU time, the other processes use up its quota")
             .test("byte-write", &[CpuContention, CpuQuota]),
     ]
 }

@@ -141,10 +141,10 @@ fn times() -> Vec<Case> {
         .at(4000.0),
         Case::new(
             "large",
-            "4,000 requests/s, but 600/s above 8 KiB: fewer bytes",
+            "4,000 requests/s, but only 600/s above 8 KiB, so less bandwidth",
             disk_over(Spec::fuse().slots(4).service_us(1000).large(8192, 6667)),
         )
-        .because("a device with enough requests is saturated, whether by their number or their bytes")
+        .with_reason("a device with enough requests is saturated, whether by their number or their bytes")
         .test("read:rnd4k:q16", &[DeviceOps, DeviceBandwidth])
         .at(4000.0)
         .test("read:rnd16k:q16", &[DeviceOps, DeviceBandwidth])
@@ -165,7 +165,7 @@ fn times() -> Vec<Case> {
             disk_over(Spec::fuse().slots(4).service_us(500).spent(32_000, 2000).only_reads()),
         )
         .words("--size 256m --time 8")
-        .marked("read:rnd4k:q16", "rate_dropped")
+        .with_mark("read:rnd4k:q16", "rate_dropped")
         .at(2000.0)
         .test("read:rnd4k:t16", &[DeviceOps])
         .at(2000.0),
@@ -184,7 +184,7 @@ fn times() -> Vec<Case> {
             disk().size_mib(600),
         )
         .words("--size 256m --time 2")
-        .because("for the test, that thread is the device")
+        .with_reason("the test cannot distinguish that thread from the device")
         .test("read:seq1m:q16", &[HelperCpu, DeviceBandwidth]),
         Case::new(
             "unsteady",
@@ -192,7 +192,7 @@ fn times() -> Vec<Case> {
             disk_over(Spec::fuse().slots(4).service_us(1000).stall_ms(900, 2000)),
         )
         .words("--size 64m --time 8")
-        .because("it stalls in a rhythm that no device has on its own; between stalls, it is saturated")
+        .with_reason("it stalls periodically, as no device does by itself; between stalls, it is saturated")
         .test("read:rnd4k:q16", &[BelowOs, DeviceOps]),
     ]
 }
@@ -243,6 +243,6 @@ fn disturbed_cases() -> Vec<Case> {
             .interference(Interference::Loss)
             .words("--size 32m --time 1.5")
             .test("stat:files=100", &[MetadataCache])
-            .marked("read:rnd4k:q4", "unwritten_extents"),
+            .with_mark("read:rnd4k:q4", "unwritten_extents"),
     ]
 }

@@ -33,7 +33,7 @@ pub(super) fn cases() -> Vec<Case> {
         .test("read:seq128k:buffered", &[MemoryPressure]),
         Case::new("shared-file", "one writer at a time per ext4 file", disk())
             .words("--size 64m --time 2")
-            .because("memory absorbs all writes; on many CPUs, writers first wait for each other")
+            .with_reason("memory absorbs all writes; on many CPUs, writers first wait for each other")
             .test("write:buffered:t4:shared:sync=none", &[PageCacheAbsorbed, LockContention]),
     ]
 }

@@ -22,19 +22,23 @@ pub(super) fn cases() -> Vec<Case> {
         .at(4000.0)
         .test("read:rnd4k:q16", &[ServerSaturated])
         .at(4000.0),
-        Case::new("server-late", "250 requests/s, with 300/s due", Spec::fuse().slots(4).service_us(16_000))
-            .words("--size 64m --time 4")
-            .test("read:rnd4k:q8:rate=300", &[ServerSaturated])
-            .at(250.0),
+        Case::new(
+            "server-late",
+            "250 requests/s, with 300/s requested",
+            Spec::fuse().slots(4).service_us(16_000),
+        )
+        .words("--size 64m --time 4")
+        .test("read:rnd4k:q8:rate=300", &[ServerSaturated])
+        .at(250.0),
         Case::new(
             "server-without-cpus",
             "4,000 requests/s, and other processes on all CPUs",
             Spec::fuse().slots(4).service_us(1000),
         )
         .interference(Interference::Hogs)
-        .because("a server without CPU time replies late")
+        .with_reason("a server without CPU time replies late")
         .test("read:rnd4k:t16", &[ServerSaturated, CpuContention]),
-        Case::new("server-names", "5 ms per request on names", Spec::fuse().slots(64).names_us(5000))
+        Case::new("server-names", "5 ms per metadata request", Spec::fuse().slots(64).metadata_us(5000))
             .words("--time 2 --files 200")
             .test("create", &[RemoteLatency])
             .test("stat", &[RemoteLatency]),
@@ -44,7 +48,7 @@ pub(super) fn cases() -> Vec<Case> {
             Spec::fuse().service_us(2000).cache_us(20).only_reads(),
         )
         .words("--size 4m")
-        .marked("read:rnd4k:passes=2", "below_os_cache"),
+        .with_mark("read:rnd4k:passes=2", "below_os_cache"),
         Case::new(
             "inode-lock",
             "one direct write to a file at a time, 1 ms each",
@@ -54,7 +58,7 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new(
             "directory-lock",
             "one creation in a directory at a time, 2 ms each",
-            Spec::fuse().slots(64).names_us(2000),
+            Spec::fuse().slots(64).metadata_us(2000),
         )
         .words("--time 2 --files 400")
         .test("create:t8:shared", &[LockContention]),

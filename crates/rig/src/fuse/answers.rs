@@ -11,8 +11,8 @@ use std::time::Duration;
 use fuser::{ReplyData, ReplyEmpty, ReplyWrite};
 
 use crate::clock::now_ns;
-use crate::command::make_urgent;
-use crate::served::{Request, Served};
+use crate::command::set_realtime_priority;
+use crate::served::{Request, RequestLog};
 
 /// An answer, ready to be given.
 pub(super) enum Reply {
@@ -66,14 +66,14 @@ impl Ord for Waiting {
 enum Message {
     Wait(Waiting),
     /// All waiting requests are answered now.
-    Hurry,
+    ReplyNow,
     End,
 }
 
 /// The thread, and its answers.
 pub(super) struct ReplyThread {
     to: Mutex<Sender<Message>>,
-    served: Arc<Mutex<Served>>,
+    served: Arc<Mutex<RequestLog>>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -82,11 +82,11 @@ impl ReplyThread {
     pub(super) fn start(urgent: bool) -> io::Result<Self> {
         let (to, from) = channel();
         let (started, starts) = channel();
-        let served = Arc::new(Mutex::new(Served::default()));
+        let served = Arc::new(Mutex::new(RequestLog::default()));
         let log = Arc::clone(&served);
         let thread = thread::Builder::new().name("rig-answers".into()).spawn(move || {
             if urgent {
-                make_urgent();
+                set_realtime_priority();
             }
             let _ = started.send(());
             answer(&from, &log);
@@ -108,16 +108,16 @@ impl ReplyThread {
 
     /// Gives all waiting answers now.
     pub(super) fn hurry(&self) {
-        self.send(Message::Hurry);
+        self.send(Message::ReplyNow);
     }
 
     /// Returns the answers since the last reset.
-    pub(super) fn served(&self) -> Served {
+    pub(super) fn served(&self) -> RequestLog {
         lock(&self.served).clone()
     }
 
     /// Returns the answers so far, and resets the counts.
-    pub(super) fn take(&self) -> Served {
+    pub(super) fn take(&self) -> RequestLog {
         std::mem::take(&mut *lock(&self.served))
     }
 
@@ -135,7 +135,7 @@ impl Drop for ReplyThread {
     }
 }
 
-fn answer(arrivals: &Receiver<Message>, served: &Mutex<Served>) {
+fn answer(arrivals: &Receiver<Message>, served: &Mutex<RequestLog>) {
     let mut heap: BinaryHeap<Waiting> = BinaryHeap::new();
     loop {
         let left = heap.peek().map(|next| Duration::from_nanos(next.due_ns.saturating_sub(now_ns())));
@@ -145,7 +145,7 @@ fn answer(arrivals: &Receiver<Message>, served: &Mutex<Served>) {
         };
         match arrival {
             Ok(Message::Wait(waiting)) => heap.push(waiting),
-            Ok(Message::Hurry) => {
+            Ok(Message::ReplyNow) => {
                 while let Some(Waiting { request, answer, .. }) = heap.pop() {
                     give(served, request, answer);
                 }
@@ -161,7 +161,7 @@ fn answer(arrivals: &Receiver<Message>, served: &Mutex<Served>) {
     }
 }
 
-fn give(served: &Mutex<Served>, request: Request, answer: Reply) {
+fn give(served: &Mutex<RequestLog>, request: Request, answer: Reply) {
     // Record before the answer: its receiver may look at the served requests at once.
     lock(served).add(Request { answered_ns: now_ns(), ..request });
     answer.give();

@@ -20,9 +20,9 @@ pub use faults::{Counts, Faults, Hangs, Missing, Space};
 pub use fuser::Errno;
 
 use crate::clock::now_ns;
-use crate::command::make_urgent;
+use crate::command::set_realtime_priority;
 use crate::journal::Journal;
-use crate::served::{Direction, Request, Served};
+use crate::served::{Direction, Request, RequestLog};
 use crate::spec::{FuseSpec, OpenFilePolicy};
 use crate::step::Step;
 use crate::timing::{Queue, Timing};
@@ -91,19 +91,19 @@ impl Fuse {
     }
 
     /// Returns the answers and their instants since the last [`Fuse::take_served`].
-    pub fn served(&self) -> Served {
+    pub fn served(&self) -> RequestLog {
         self.server.shared.answers.served()
     }
 
     /// Returns the same, and resets the log.
-    pub fn take_served(&self) -> Served {
+    pub fn take_served(&self) -> RequestLog {
         self.server.shared.answers.take()
     }
 }
 
 impl Drop for Fuse {
     fn drop(&mut self) {
-        self.server.let_go();
+        self.server.release_all();
         self.journal.undo();
     }
 }
@@ -123,7 +123,7 @@ impl Server {
         let fail =
             |error: std::io::Error| UserError::new(action(), error).help("run it as root, with /dev/fuse");
         // A server that takes no time on purpose need not come before all others either.
-        let urgent = !spec.timing.is_at_once();
+        let urgent = !spec.timing.is_immediate();
         let mut memory = Memory::new(Faults {
             refuse_direct: faults.refuse_direct || spec.open_policy == OpenFilePolicy::DirectRefused,
             ..faults
@@ -150,7 +150,7 @@ impl Server {
         // stays unchanged.
         let spawned = thread::spawn(move || {
             if urgent {
-                make_urgent();
+                set_realtime_priority();
             }
             Session::new(server, mount_point, &config).and_then(Session::spawn)
         });
@@ -183,11 +183,11 @@ impl Server {
         Counts { hanging: memory.hanging.len(), ..memory.counts }
     }
 
-    pub(crate) fn served(&self) -> Served {
+    pub(crate) fn served(&self) -> RequestLog {
         self.shared.answers.served()
     }
 
-    pub(crate) fn take_served(&self) -> Served {
+    pub(crate) fn take_served(&self) -> RequestLog {
         self.shared.answers.take()
     }
 
@@ -201,7 +201,7 @@ impl Server {
     }
 
     /// Answers all present and future requests at once, so that no process waits for a server that is about to end.
-    pub(crate) fn let_go(&self) {
+    pub(crate) fn release_all(&self) {
         self.set_timing(Timing::default());
         self.release();
         self.shared.answers.hurry();

@@ -24,7 +24,7 @@ use crate::served::{self, Direction};
 use crate::spec::OpenFilePolicy;
 
 /// Time for which the kernel may remember answers. Everything changes through the kernel, so its memory is never wrong.
-const REMEMBER: Duration = Duration::from_secs(1);
+const ATTRIBUTE_TTL: Duration = Duration::from_secs(1);
 
 /// Place in a directory behind all its entries.
 const ENDLESS_FROM: u64 = 1 << 40;
@@ -43,15 +43,15 @@ macro_rules! answer {
     }};
 }
 
-fn give_entry(reply: ReplyEntry, attributes: FileAttr) {
-    reply.entry(&REMEMBER, &attributes, Generation(0));
+fn reply_entry(reply: ReplyEntry, attributes: FileAttr) {
+    reply.entry(&ATTRIBUTE_TTL, &attributes, Generation(0));
 }
 
-fn give_attributes(reply: ReplyAttr, attributes: FileAttr) {
-    reply.attr(&REMEMBER, &attributes);
+fn reply_attributes(reply: ReplyAttr, attributes: FileAttr) {
+    reply.attr(&ATTRIBUTE_TTL, &attributes);
 }
 
-fn give_nothing(reply: ReplyEmpty, (): ()) {
+fn reply_empty(reply: ReplyEmpty, (): ()) {
     reply.ok();
 }
 
@@ -90,7 +90,7 @@ impl Filesystem for Server {
             memory.find(parent, name).and_then(|number| memory.entry(number))
         };
         self.0.answer_unless_it_hangs(Hangs::Lookup, move || match found {
-            Ok(found) => give_entry(reply, found),
+            Ok(found) => reply_entry(reply, found),
             Err(error) => reply.error(error),
         });
     }
@@ -106,7 +106,7 @@ impl Filesystem for Server {
     fn getattr(&self, _: &Request, number: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
         let mut memory = self.0.memory();
         let found = memory.attributes(number);
-        answer!(self.0, reply, found, give_attributes);
+        answer!(self.0, reply, found, reply_attributes);
     }
 
     fn setattr(
@@ -137,7 +137,7 @@ impl Filesystem for Server {
             }
         });
         let found = found.and_then(|()| memory.attributes(number));
-        answer!(self.0, reply, found, give_attributes);
+        answer!(self.0, reply, found, reply_attributes);
     }
 
     fn readlink(&self, _: &Request, number: INodeNo, reply: ReplyData) {
@@ -163,7 +163,7 @@ impl Filesystem for Server {
         let node = Node::new(Kind::Directory(BTreeMap::new()), mode & !umask, request.uid(), request.gid());
         let mut memory = self.0.memory();
         let made = memory.add(parent, name, node).and_then(|number| memory.entry(number));
-        answer!(self.0, reply, made, give_entry);
+        answer!(self.0, reply, made, reply_entry);
     }
 
     fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
@@ -179,14 +179,14 @@ impl Filesystem for Server {
     }
 
     fn rmdir(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        answer!(self.0, reply, self.0.memory().remove(parent, name, true), give_nothing);
+        answer!(self.0, reply, self.0.memory().remove(parent, name, true), reply_empty);
     }
 
     fn symlink(&self, request: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
         let node = Node::new(Kind::Symlink(target.to_owned()), 0o777, request.uid(), request.gid());
         let mut memory = self.0.memory();
         let made = memory.add(parent, name, node).and_then(|number| memory.entry(number));
-        answer!(self.0, reply, made, give_entry);
+        answer!(self.0, reply, made, reply_entry);
     }
 
     fn rename(
@@ -203,7 +203,7 @@ impl Filesystem for Server {
             return reply.error(Errno::ENOSYS);
         }
         let renamed = self.0.memory().rename((parent, name), (new_parent, new_name), flags);
-        answer!(self.0, reply, renamed, give_nothing);
+        answer!(self.0, reply, renamed, reply_empty);
     }
 
     fn link(&self, _: &Request, number: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
@@ -217,7 +217,7 @@ impl Filesystem for Server {
             memory.name(parent, name, number.0)?;
             memory.entry(number.0)
         })();
-        answer!(self.0, reply, made, give_entry);
+        answer!(self.0, reply, made, reply_entry);
     }
 
     fn open(&self, _: &Request, number: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
@@ -255,7 +255,7 @@ impl Filesystem for Server {
         let made = made.and_then(|number| memory.entry(number));
         let flags = self.fopen_flags();
         answer!(self.0, reply, made, |reply: ReplyCreate, attributes: FileAttr| {
-            reply.created(&REMEMBER, &attributes, Generation(0), FileHandle(0), flags);
+            reply.created(&ATTRIBUTE_TTL, &attributes, Generation(0), FileHandle(0), flags);
         });
     }
 

@@ -116,7 +116,7 @@ impl FuseSpec {
 
     /// Requests on names and attributes take this time, in a slot like the others: a lookup, a creation.
     #[must_use]
-    pub fn names_us(mut self, time_us: u64) -> Self {
+    pub fn metadata_us(mut self, time_us: u64) -> Self {
         self.timing.names = Some(Span::ns(time_us * 1000));
         self
     }
@@ -184,7 +184,7 @@ const OPEN_POLICIES: [(&str, OpenFilePolicy); 3] = [
     ("direct", OpenFilePolicy::Direct),
     ("refuses-direct", OpenFilePolicy::DirectRefused),
 ];
-const TIMED: [(&str, TimedDirections); 3] =
+const TIMED_DIRECTIONS: [(&str, TimedDirections); 3] =
     [("both", TimedDirections::Both), ("reads", TimedDirections::Reads), ("writes", TimedDirections::Writes)];
 pub(super) fn put_timing(timing: &mut Timing, key: &str, value: &str) -> Result<bool, String> {
     match key {
@@ -199,7 +199,7 @@ pub(super) fn put_timing(timing: &mut Timing, key: &str, value: &str) -> Result<
         "sync" => timing.sync = optional(value, span)?,
         "names" => timing.names = optional(value, span)?,
         "cache" => timing.cache = optional(value, span)?,
-        "timed" => timing.timed = word(value, &TIMED)?,
+        "timed" => timing.timed = word(value, &TIMED_DIRECTIONS)?,
         _ => return Ok(false),
     }
     Ok(true)
@@ -220,8 +220,10 @@ fn timing_words(timing: &Timing) -> Vec<String> {
         cache,
         timed,
     } = timing;
-    let mut words =
-        vec![format!("service={}", span_word(*service)), format!("timed={}", name(*timed, &TIMED))];
+    let mut words = vec![
+        format!("service={}", span_word(*service)),
+        format!("timed={}", name(*timed, &TIMED_DIRECTIONS)),
+    ];
     words.extend(slots.map(|slots| format!("slots={slots}")));
     words.extend(slow.map(|slow| format!("slow={}@{}", span_word(slow.service), slow.share)));
     for (key, step) in [("large", large), ("crowded", crowded), ("spent", spent)] {

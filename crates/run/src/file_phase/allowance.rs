@@ -88,7 +88,7 @@ impl Allowance {
         let limit_bytes = self.is_spent().then_some(self.measured_bytes);
         let mut budgets: Vec<&Arc<Budget>> = self.measured.iter().chain([&self.untimed]).collect();
         budgets.dedup_by(|one, other| Arc::ptr_eq(one, other));
-        if hang_detection::hanging().is_none() {
+        if hang_detection::first_hung_call().is_none() {
             budgets.iter().for_each(|budget| run.give_back(budget.left_bytes()));
         }
         limit_bytes
@@ -110,7 +110,7 @@ mod tests {
             id,
             workload,
             engine: Engine::Sync,
-            instead_of: None,
+            replaced_workload: None,
             group: None,
             clients: None,
             stop,
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_a_test_has_written_stay_taken() {
+    fn written_bytes_are_not_returned_to_the_budget() {
         let run = Budget::new(1000, 1);
         let phase = phase("create:files=5:size=10", 100);
         let allowance = Allowance::take(&run, &phase, phase.workload.files().unwrap());

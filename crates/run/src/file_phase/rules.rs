@@ -36,7 +36,7 @@ pub fn rules(plan: &Plan) -> Vec<NamePattern> {
         let file = |kind: Kind| NamePattern::files(kind.letter(), FILE_DIGITS, files);
         let mut rules: Vec<_> = Kind::FILES.map(file).into();
         rules.push(NamePattern::directories(Kind::Directory.letter(), FILE_DIGITS, files, vec![]));
-        rules.into_iter().map(move |rule: NamePattern| rule.lettered(letters))
+        rules.into_iter().map(move |rule: NamePattern| rule.with_letters(letters))
     };
     let is_used = |naming: &&Naming| all().any(|work| work.naming == **naming);
     let namings = Naming::ALL.iter().filter(is_used).map(|naming| letters(*naming));

@@ -14,7 +14,7 @@ use model::workload::{FileKind, FileVerb, FilesWork, Order, SyncMode};
 use rustix::fs::Mode;
 use rustix::io::Errno;
 
-use super::{FileSet, Member, THREAD_DIGITS, nothing};
+use super::{FileSet, Member, THREAD_DIGITS, empty_round};
 use crate::removal::DIRECTORY_FLAGS;
 
 /// Returns the files that a round visits.
@@ -138,15 +138,15 @@ impl Member {
             FileKind::File => {
                 let mut create = Create::new(names, self.content(), false);
                 if self.work.verb != FileVerb::XattrGet {
-                    return self.quietly(&mut create, place, visits, deadline_ns);
+                    return self.run_uncounted(&mut create, place, visits, deadline_ns);
                 }
                 let mut set = IndexedOps::new(names, SetAttribute::new(false));
-                self.quietly(&mut TwoOperations(&mut create, &mut set), place, visits, deadline_ns)
+                self.run_uncounted(&mut TwoOperations(&mut create, &mut set), place, visits, deadline_ns)
             }
             kind => {
                 let is_symbolic = kind == FileKind::Symlink;
                 let mut links = CreateLinks::new(names, is_symbolic, self.first, false);
-                self.quietly(&mut links, place, visits, deadline_ns)
+                self.run_uncounted(&mut links, place, visits, deadline_ns)
             }
         }
     }
@@ -167,7 +167,7 @@ impl Member {
         deadline_ns: u64,
     ) -> (Round, bool) {
         let mut restore = Restore::new(names, self.content());
-        let restored = self.quietly(&mut restore, place, self.changed(done), deadline_ns);
+        let restored = self.run_uncounted(&mut restore, place, self.changed(done), deadline_ns);
         self.untimed_bytes += restore.written_bytes();
         restored
     }
@@ -183,7 +183,7 @@ impl Member {
         let rest = (self.made + self.tree.directories()).saturating_sub(done);
         self.made = 0;
         if rest == 0 {
-            return (nothing(), true);
+            return (empty_round(), true);
         }
         let (mut recorder, _) = Recorder::new(recorder::Shape::default());
         let limits = self.untimed_until(deadline_ns);
@@ -207,7 +207,7 @@ impl Member {
     ) -> (Round, bool) {
         let mut unlink = NameChange::unlink(names, Kind::File, false);
         let made = VisitOrder::in_sequence(self.first, self.made);
-        let (round, is_whole) = self.quietly(&mut unlink, place, made, deadline_ns);
+        let (round, is_whole) = self.run_uncounted(&mut unlink, place, made, deadline_ns);
         self.made = 0;
         (round, is_whole)
     }

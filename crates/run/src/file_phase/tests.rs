@@ -104,7 +104,7 @@ fn missing_file_fails_test_and_foreign_file_is_kept() {
 }
 
 #[test]
-fn sets_are_made_anew_for_other_names_and_kinds() {
+fn changed_name_style_or_kind_recreates_the_file_set() {
     let temp = in_memory();
     let specs = [
         "create:files=50",
@@ -126,7 +126,7 @@ fn sets_are_made_anew_for_other_names_and_kinds() {
 }
 
 #[test]
-fn mixes_leave_the_next_test_files_of_its_own() {
+fn mix_does_not_disturb_files_of_later_tests() {
     let temp = in_memory();
     let tests = [
         ("create:files=50", ONE_ROUND),

@@ -32,7 +32,7 @@ pub(super) enum Change {
     /// Other sizes of the files.
     Resized,
     /// Attributes of the files.
-    Attributed,
+    AttributesSet,
     /// Names that only the mix or the load knows.
     Mixed,
 }
@@ -43,7 +43,7 @@ pub(super) fn change(verb: FileVerb) -> Change {
         FileVerb::Stat | FileVerb::Open | FileVerb::ReadFile | FileVerb::Readdir => Change::Nothing,
         FileVerb::Readlink | FileVerb::XattrGet | FileVerb::Walk => Change::Nothing,
         FileVerb::Append | FileVerb::Truncate => Change::Resized,
-        FileVerb::XattrSet => Change::Attributed,
+        FileVerb::XattrSet => Change::AttributesSet,
         FileVerb::Copy => Change::Made(Kind::Copy),
         FileVerb::Remove => Change::RemovedTree,
         FileVerb::Mix | FileVerb::Replay => Change::Mixed,
@@ -63,7 +63,7 @@ mod tests {
     use model::spec::{Defaults, parse};
 
     #[test]
-    fn steps_are_the_calls_of_what_was_asked_for() {
+    fn steps_match_the_system_calls_of_the_spec() {
         for (spec, expected) in [
             ("create", &["open", "close"][..]),
             ("create:size=4k:chunk=512", &["open", "write", "close"]),

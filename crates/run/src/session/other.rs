@@ -35,7 +35,7 @@ impl Session {
     /// Takes these processes of the machine for part of the test. With none, another of the clients here watches it.
     pub fn know(&mut self, processes: Option<&[u32]>, clients_per_machine: u32) {
         if let TestTarget::Directory(on_disk) = &mut self.place {
-            on_disk.meter.know(processes, clients_per_machine);
+            on_disk.meter.exclude_processes(processes, clients_per_machine);
         }
     }
 
@@ -63,7 +63,7 @@ impl Session {
         let TestTarget::Directory(on_disk) = &mut self.place else { return Ok(()) };
         let OnDisk { directory, dataset, other, .. } = &mut **on_disk;
         *other = None;
-        let reads = phase.workload.data().is_some_and(|data| data.reads_of_others());
+        let reads = phase.workload.data().is_some_and(|data| data.reads_from_other_clients());
         let Some(client) = self.other.as_ref().filter(|_| reads && phase.engine.needs_files()) else {
             return Ok(());
         };

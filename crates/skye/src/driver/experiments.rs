@@ -46,7 +46,7 @@ impl Driver {
     }
 
     /// Judges all tests again, by what the run's other tests have shown.
-    pub(super) fn hold_together(&mut self) {
+    pub(super) fn rejudge_all(&mut self) {
         if judge::propagate_results(&mut self.phases) {
             for record in &mut self.phases {
                 judge::judge(record, &self.plan, &self.environment, self.target_probes.as_ref());

@@ -18,7 +18,7 @@ pub struct Outcome {
 
 /// End of a side.
 #[derive(Debug, Default)]
-pub struct Closed {
+pub struct SideEnd {
     /// Lines about files that could not be removed.
     pub left: Vec<String>,
     /// True while files are still being removed from a target that hangs.
@@ -66,7 +66,7 @@ pub trait Side {
     /// Returns the cost of one read of the clock, in nanoseconds.
     fn clock_read_ns(&self) -> f64;
     /// Removes everything.
-    fn close(self: Box<Self>) -> Closed;
+    fn close(self: Box<Self>) -> SideEnd;
 }
 
 impl Side for Session {
@@ -127,14 +127,16 @@ impl Side for Session {
         Session::clock_read_ns(self)
     }
 
-    fn close(self: Box<Self>) -> Closed {
+    fn close(self: Box<Self>) -> SideEnd {
         match Session::close(*self) {
-            None => Closed::default(),
-            Some(removing) if hang_detection::hanging().is_some() => {
+            None => SideEnd::default(),
+            Some(removing) if hang_detection::first_hung_call().is_some() => {
                 closing::later(removing);
-                Closed { is_closing: true, ..Closed::default() }
+                SideEnd { is_closing: true, ..SideEnd::default() }
             }
-            Some(removing) => Closed { left: closing::leftover_lines(removing.wait()), ..Closed::default() },
+            Some(removing) => {
+                SideEnd { left: closing::leftover_lines(removing.wait()), ..SideEnd::default() }
+            }
         }
     }
 }
@@ -196,8 +198,8 @@ impl Side for Fleet {
         Fleet::clock_read_ns(self)
     }
 
-    fn close(mut self: Box<Self>) -> Closed {
+    fn close(mut self: Box<Self>) -> SideEnd {
         let left = Fleet::close(&mut self);
-        Closed { left, is_closing: false, hosts: self.records() }
+        SideEnd { left, is_closing: false, hosts: self.records() }
     }
 }

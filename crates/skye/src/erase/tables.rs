@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_without_end_are_an_error() {
+    fn too_many_or_too_deep_partition_tables_are_refused() {
         xtask::require!(sfdisk);
         let many: String = (1..300).map(|mib| format!("start={mib}MiB, size=1MiB\n")).collect();
         let script = format!("label: gpt\ntable-length: 400\n{many}");
@@ -278,7 +278,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_end_in_parts_within_the_device(
+        fn partitions_of_any_bytes_lie_within_the_device(
             mut bytes in proptest::collection::vec(any::<u8>(), 1..8192),
             flags in 0u8..4,
             entries in proptest::collection::vec(any::<[u8; 9]>(), 4),

@@ -60,10 +60,10 @@ pub enum CaseOutcome {
 struct CaseSetup {
     background: Vec<Rig>,
     group: Option<Rig>,
-    place: Standing,
+    place: CaseTarget,
 }
 
-enum Standing {
+enum CaseTarget {
     Rig(Rig),
     /// A directory that the journal has made, and will remove.
     Directory(PathBuf, Journal),
@@ -78,8 +78,8 @@ impl CaseSetup {
             left.extend(rig.finish().err().map(|error| error.to_string()));
         }
         match place {
-            Standing::Rig(rig) => left.extend(rig.finish().err().map(|error| error.to_string())),
-            Standing::Directory(path, mut journal) => {
+            CaseTarget::Rig(rig) => left.extend(rig.finish().err().map(|error| error.to_string())),
+            CaseTarget::Directory(path, mut journal) => {
                 clear(&path);
                 left.extend(journal.undo());
             }
@@ -94,7 +94,7 @@ pub fn clear(directory: &Path) {
     let _ = run::clean(directory, &AtomicU64::new(0));
 }
 
-impl Standing {
+impl CaseTarget {
     fn path(&self) -> &Path {
         match self {
             Self::Rig(rig) => rig.path(),
@@ -141,7 +141,7 @@ impl<'a> Bench<'a> {
         let missing = |reason: String, is_failure| {
             CaseOutcome::Missing(Missing {
                 case: case.name.into(),
-                built_in: case.built_in.into(),
+                injected_limit: case.injected_limit.into(),
                 reason,
                 is_failure,
             })
@@ -169,10 +169,10 @@ impl<'a> Bench<'a> {
 
     fn build(&self, case: &Case) -> Result<CaseSetup, UserError> {
         let place = match &case.rig {
-            Some(spec) => Standing::Rig(start(spec.clone())?),
+            Some(spec) => CaseTarget::Rig(start(spec.clone())?),
             None => {
                 let mut journal = Journal::open()?;
-                Standing::Directory(journal.directory_in(&ordinary())?, journal)
+                CaseTarget::Directory(journal.directory_in(&persistent_directory())?, journal)
             }
         };
         if let Some(user) = self.arguments.measure_as {
@@ -254,7 +254,7 @@ impl<'a> Bench<'a> {
         let mut words = words.into_iter();
         let first = words.next().unwrap_or_default();
         let mut command = match &built.group {
-            Some(group) => group.inside(&first),
+            Some(group) => group.command_inside(&first),
             None => Command::new(&first),
         };
         command.args(words);
@@ -331,7 +331,7 @@ fn answers(
         let marks: Vec<&str> = marked.map(|note| note.code.as_str()).collect();
         TestResult {
             case: case.name.into(),
-            built_in: case.built_in.into(),
+            injected_limit: case.injected_limit.into(),
             spec: known.spec.clone(),
             limiter: verdict.as_ref().and_then(|verdict| verdict.limiter),
             confidence: verdict.as_ref().and_then(|verdict| verdict.confidence),
@@ -357,7 +357,7 @@ fn program() -> OsString {
 }
 
 /// Returns a directory on storage whose files outlive a reboot. Other temporary files might lie in memory.
-fn ordinary() -> PathBuf {
+fn persistent_directory() -> PathBuf {
     let lasting = Path::new("/var/tmp");
     if lasting.is_dir() { lasting.to_owned() } else { std::env::temp_dir() }
 }

@@ -59,21 +59,21 @@ pub fn read(
     let view = LiveView::new(all.len() > 1, terminal::style());
     let run = |reading: &Reading<'_>, runner: Runner| {
         let Reading { found, bench, plan } = reading;
-        let audience = Passes {
+        let observer = Passes {
             runner,
             name: found.name.clone(),
             blocks: Arc::clone(&found.blocks),
             passes: found.layout.passes,
             reporter: Arc::clone(reporter),
         };
-        audience.runner.prepare();
+        observer.runner.prepare();
         bench.measure_in(
             view.clone(),
             None,
             plan,
             dialect::fresh_seed(),
             interruption,
-            Some(Box::new(audience)),
+            Some(Box::new(observer)),
         )
     };
     thread::scope(|scope| {
@@ -148,7 +148,7 @@ impl RunObserver for Passes {
     fn moves(&mut self, view: &LiveView, tick: &Tick<'_>) -> Result<(), Failure> {
         let Self { name, blocks, passes, .. } = self;
         let Some(zoned) = tick.zones else { return Ok(()) };
-        self.reporter.settled(view, || {
+        self.reporter.print_settled(view, || {
             let mut times = Times::default();
             times.add(zoned.records(), blocks);
             times.scan(name, blocks, *passes, Verb::Read).log()

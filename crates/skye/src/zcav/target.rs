@@ -74,7 +74,7 @@ impl ResolvedTarget {
         }
         if layout.chunk_bytes < options.chunk_mib.saturating_mul(MIB) && !options.writes {
             let chunk_mib = layout.chunk_bytes / MIB;
-            notes.push(format!("{name}: each read has {chunk_mib} MiB, to divide blocks evenly"));
+            notes.push(format!("{name}: each read is {chunk_mib} MiB long, to divide blocks evenly"));
         }
         if !is_direct {
             notes.push(format!(

@@ -93,13 +93,13 @@ impl<'a> Writing<'a> {
     fn begin(self, passes: u32, start_ns: u64, interruption: &Interruption) -> Job<'a> {
         let found = self.found;
         let zones = found.blocks.to_vec();
-        let board = Arc::new(SharedZoneTimes::new(zones.len() * passes as usize));
+        let time_table = Arc::new(SharedZoneTimes::new(zones.len() * passes as usize));
         let moved_bytes = Arc::new(AtomicU64::new(0));
         let writer = ZeroWriter {
             file: self.file.into(),
             chunk_bytes: usize::try_from(found.layout.chunk_bytes).unwrap_or(1 << 20),
             zones,
-            board: Arc::clone(&board),
+            time_table: Arc::clone(&time_table),
             moved_bytes: Arc::clone(&moved_bytes),
             stop: Arc::clone(&interruption.raised),
         };
@@ -111,15 +111,15 @@ impl<'a> Writing<'a> {
             let early = all.find(|written| !is_whole(written));
             early.unwrap_or(ZeroPassResult { partial: None, result: Ok(()) })
         };
-        let action = format!("write zeros to {} to the end", found.name);
-        Job { found, board, moved_bytes, work: hang_detection::begin(&action, write) }
+        let action = format!("write zeros to all of {}", found.name);
+        Job { found, time_table, moved_bytes, work: hang_detection::begin(&action, write) }
     }
 }
 
 /// A file that is being written.
 struct Job<'a> {
     found: &'a ResolvedTarget,
-    board: Arc<SharedZoneTimes>,
+    time_table: Arc<SharedZoneTimes>,
     moved_bytes: Arc<AtomicU64>,
     work: SupervisedCall<ZeroPassResult>,
 }
@@ -148,19 +148,19 @@ impl Job<'_> {
         reporter: &ProgressReporter,
         view: &LiveView,
     ) -> Outcome {
-        let Self { found, board, moved_bytes, work } = self;
+        let Self { found, time_table, moved_bytes, work } = self;
         let times = |partial| {
-            let times_ns = (0..board.visited_zones()).map(|block| board.time_ns(block)).collect();
+            let times_ns = (0..time_table.visited_zones()).map(|block| time_table.time_ns(block)).collect();
             Times { times_ns, partial }
         };
         let log = |times: &Times| times.scan(&found.name, &found.blocks, passes, Verb::Wrote).log();
         let mut reported = 0;
         let mut report_passes = || {
-            while reported < board.visited_zones() / found.blocks.len().max(1) {
+            while reported < time_table.visited_zones() / found.blocks.len().max(1) {
                 reported += 1;
                 reporter.pass(view, reported, &found.name);
             }
-            if reporter.settled(view, || log(&times(None))).is_err() {
+            if reporter.print_settled(view, || log(&times(None))).is_err() {
                 // The reader has gone, or there is no room: nobody would see further results.
                 interruption.reader_is_gone();
             }
@@ -203,7 +203,7 @@ fn device_is_not_written(name: &str) -> UserError {
 }
 
 /// Returns the visited bytes that lie nowhere; `None` where the file system does not tell.
-fn nowhere_bytes(file: &File, layout: &Layout) -> Option<u64> {
+fn hole_or_unwritten_bytes(file: &File, layout: &Layout) -> Option<u64> {
     let found = observe::extents(file.as_fd(), layout.start_bytes..layout.end_bytes)?;
     Some(found.hole_bytes + found.unwritten_bytes)
 }
@@ -273,7 +273,9 @@ fn refuse_room(written: &[Writing<'_>]) -> Result<(), UserError> {
 /// that the whole file lacks.
 fn lacking_bytes(file: &File, metadata: &Metadata, layout: &Layout) -> u64 {
     let lacking = metadata.len().saturating_sub(metadata.blocks().saturating_mul(512));
-    lacking.min(nowhere_bytes(file, layout).unwrap_or(u64::MAX)).min(layout.end_bytes - layout.start_bytes)
+    lacking
+        .min(hole_or_unwritten_bytes(file, layout).unwrap_or(u64::MAX))
+        .min(layout.end_bytes - layout.start_bytes)
 }
 
 /// Returns the name of another program that has a file open, as far as this user may see.

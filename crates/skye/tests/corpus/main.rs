@@ -42,7 +42,7 @@ fn measured(run: &Run) -> impl Iterator<Item = &PhaseRecord> {
 }
 
 #[test]
-fn there_are_enough_rows_of_enough_kinds() {
+fn corpus_has_40_rows_and_15_limiters() {
     let runs = runs();
     let rows: usize = runs.iter().map(|(_, run)| measured(run).count()).sum();
     assert!(rows >= 40, "{rows} rows");

@@ -32,7 +32,7 @@ fn missing_directory_is_refused() {
 }
 
 #[test]
-fn not_a_directory() {
+fn target_that_is_not_a_directory_is_refused() {
     let home = scratch(0);
     let file = home.path().join("file");
     fs::write(&file, "precious").unwrap();
@@ -67,7 +67,7 @@ fn directory_without_write_permission_is_refused() {
 }
 
 #[test]
-fn too_little_space() {
+fn too_little_space_is_refused() {
     xtask::require!(root, tmpfs);
     let tmpfs = Tmpfs::new("16m", None);
     let path = tmpfs.path().to_str().unwrap();
@@ -83,7 +83,7 @@ fn too_little_space() {
 }
 
 #[test]
-fn too_few_inodes() {
+fn too_few_inodes_are_refused() {
     xtask::require!(root, tmpfs);
     let tmpfs = Tmpfs::new("16m", Some(100));
     let message = [tmpfs.path().to_str().unwrap(), "inodes", "use a smaller --files"];
@@ -92,7 +92,7 @@ fn too_few_inodes() {
 }
 
 #[test]
-fn sizes_that_mean_nothing() {
+fn invalid_option_values_are_refused() {
     let home = scratch(0);
     for (words, message) in [
         ("--size 0", "--size"),
@@ -156,7 +156,7 @@ fn preset_error_names_line_and_nearest_word() {
 }
 
 #[test]
-fn blocks_that_direct_io_refuses() {
+fn unaligned_direct_io_block_size_is_refused() {
     xtask::require!(root, loop, ext4);
     let ext4 = LoopFs::new("ext4", 64, &[], "");
     for (test, message) in [
@@ -217,7 +217,7 @@ fn unwritable_output_is_refused_before_measuring() {
 }
 
 #[test]
-fn files_without_end_are_not_read() {
+fn oversized_or_endless_input_file_is_refused() {
     let home = scratch(0);
     let sparse = home.path().join("sparse.toml");
     fs::File::create(&sparse).unwrap().set_len(3 << 30).unwrap();

@@ -497,7 +497,7 @@ fn read_only_stdout_is_refused() {
 }
 
 #[test]
-fn no_home() {
+fn run_without_home_warns_and_prints_results() {
     let home = scratch(0);
     for more in ["", "--quiet"] {
         let program = || on(home.path()).words("--size 1m --time 0.1 --test read:rnd4k").words(more);
@@ -565,7 +565,7 @@ impl Drop for Frozen<'_> {
 }
 
 #[test]
-fn frozen_file_systems_hang_although_their_disk_moves() {
+fn frozen_file_system_is_reported_despite_busy_disk() {
     xtask::require!(root, loop, ext4);
     let ext4 = LoopFs::new("ext4", 128, &[], "");
     let busy = BusyDisk::new(ext4.image().parent().unwrap());

@@ -168,7 +168,7 @@ fn direct_io_covers_block_tests_and_warns_for_getc() {
 }
 
 #[test]
-fn progress_and_table_are_the_originals() {
+fn progress_and_table_match_the_original() {
     xtask::require!(root, tmpfs);
     let tmpfs = tmpfs();
     let ran = bonnie(tmpfs.path(), "-s 64 -m ada -p 4").run().did_not_panic().exits(0);
@@ -298,7 +298,7 @@ fn refusals_come_before_anything_is_written() {
 }
 
 #[test]
-fn signals_end_it_and_leave_nothing() {
+fn signal_ends_run_without_table_or_leftover_files() {
     xtask::require!(root, fuse);
     // Signals arrive while putc writes, while chunks are written, and later.
     for (signal, code, written) in

@@ -58,7 +58,7 @@ fn quiet_mode_prints_only_csv_on_stdout() {
 }
 
 #[test]
-fn phrases_and_table_are_the_originals() {
+fn progress_and_table_match_the_original() {
     xtask::require!(root, tmpfs);
     let tmpfs = tmpfs();
     let ran = bonniepp(tmpfs.path(), SMALL).words("-u root").run().did_not_panic().exits(0);
@@ -148,7 +148,7 @@ fn workload_matches_original() {
 }
 
 #[test]
-fn versions_have_their_own_lines() {
+fn csv_format_follows_the_compat_version() {
     xtask::require!(root, tmpfs);
     let tmpfs = tmpfs();
     for (words, count, begins) in [
@@ -191,7 +191,7 @@ fn several_runs_are_csv_with_a_header() {
 }
 
 #[test]
-fn direct_is_direct_in_every_test_in_chunks() {
+fn direct_option_applies_to_all_chunk_tests() {
     xtask::require!(root, loop, ext4);
     let disk = crate::support::mounts::LoopFs::new("ext4", 256, &[], "");
     let program = bonniepp(disk.path(), "-r 0 -s 2 -n 0 -D -q -u root");
@@ -334,7 +334,7 @@ fn original(program: &str, words: &[&str], input: &str) -> String {
 }
 
 #[test]
-fn beside_the_original_fields_and_labels_are_the_same() {
+fn csv_fields_and_labels_match_installed_original() {
     xtask::require!(root, tmpfs, bonnie);
     let tmpfs = tmpfs();
     let directory = tmpfs.path().to_str().unwrap().to_owned();
@@ -440,7 +440,7 @@ fn user_switch_drops_capabilities_despite_no_setuid_fixup() {
 }
 
 #[test]
-fn programs_meet_before_each_test() {
+fn programs_are_synchronised_before_each_test() {
     let home = scratch(64 << 20);
     let program = |words: &str| {
         let program = skye().arg("bonnie++").env("XDG_RUNTIME_DIR", home.path()).arg("-d").arg(home.path());

@@ -106,7 +106,7 @@ fn clean_removes_only_own_files_after_random_kills() {
 }
 
 #[test]
-fn killed_run_that_nobody_waited_for_is_cleaned() {
+fn leftovers_of_a_zombie_run_are_cleaned() {
     let home = scratch(64 << 20);
     let mut running = program_of(home.path(), 30.0).spawn();
     assert!(running.wait_until(|| !leftovers(home.path()).is_empty()), "the run made no directory");
@@ -319,7 +319,7 @@ fn empty_directory_is_cleaned_only_when_old() {
 }
 
 #[test]
-fn there_is_nothing_to_clean() {
+fn clean_accepts_empty_and_refuses_missing_directory() {
     let home = scratch(0);
     clean(home.path()).exits(0);
     let missing = home.path().join("missing");

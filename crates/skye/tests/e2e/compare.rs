@@ -339,7 +339,7 @@ fn ab_of_two_directories_saves_two_paired_runs() {
 }
 
 #[test]
-fn turns_that_are_interrupted_are_saved_and_cleaned_up() {
+fn interrupted_ab_is_saved_and_cleaned_up() {
     let (a, b) = (scratch(64 << 20), scratch(64 << 20));
     let words = "--test create --files 200 --time 0.2 --total 10m --effect 0.001% --allow low-space,busy";
     let mut running = skye().arg("ab").arg(a.path()).arg(b.path()).words(words).spawn();
@@ -373,7 +373,7 @@ fn undecidable_comparison_is_refused() {
 }
 
 #[test]
-fn turns_end_where_they_cannot_go_on() {
+fn impossible_or_decided_ab_ends_early() {
     let devices = Devices::new();
     let good = devices.device(200.0);
     let bad = devices.path("bad.toml");

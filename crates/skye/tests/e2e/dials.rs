@@ -43,7 +43,7 @@ fn words<'a>(list: &'a Value, key: &str) -> Vec<&'a str> {
 const SIZE_BYTES: u64 = 16 << 20;
 
 #[test]
-fn data_compress_as_far_as_they_were_asked_to() {
+fn written_data_has_the_requested_compressibility() {
     xtask::require!(root, zram, ext4);
     let half: RangeInclusive<f64> = 0.4..=0.65;
     let whole = 0.95..=1.05;
@@ -217,7 +217,7 @@ fn rate_sweep_uses_shares_of_measured_rate() {
         on(home.path()).words("--size 8m --time 0.2 --sweep rate --test read:rnd4k:buffered:ops=20k"),
     );
     let phases = run["phases"].as_array().unwrap();
-    let reached = phases[0]["rate"]["whole_ops_per_second"].as_f64().unwrap();
+    let reached = phases[0]["rate"]["overall_ops_per_second"].as_f64().unwrap();
     assert_eq!((phases.len(), &phases[0]["workload"]["arrival"]), (6, &"closed_loop".into()));
     for (phase, percent) in phases[1..].iter().zip([10.0, 25.0, 50.0, 75.0, 90.0]) {
         assert_eq!(phase["label"], format!("4K rnd q1 buffered @{percent}% poisson"));
@@ -270,7 +270,7 @@ fn offset_in(phase: &Value) -> u64 {
 
 /// A file that shares its blocks with a copy needs other blocks for new data, and there are none.
 #[test]
-fn space_runs_out_under_what_was_laid_out() {
+fn enospc_on_reflinked_data_fails_only_writing_tests() {
     xtask::require!(root, loop, xfs);
     let disk = LoopFs::new("xfs", 320, &["-m", "reflink=1"], "");
     let path = disk.path();
@@ -343,14 +343,14 @@ fn is_no_damage(test: &str, room_bytes: u64) {
 }
 
 #[test]
-fn failed_write_at_depth_is_no_damage() {
+fn failed_write_at_depth_is_not_reported_as_corruption() {
     xtask::require!(root, fuse);
     is_no_damage("write:rnd64k:q4", 300_000);
 }
 
 /// The fault may hit the middle of a piece that is stamped and compared as one.
 #[test]
-fn failed_byte_write_is_no_damage() {
+fn failed_byte_write_is_not_reported_as_corruption() {
     xtask::require!(root, fuse);
     is_no_damage("byte-write", 600);
     is_no_damage("putc-write:stdio_buffer=100", 600);
@@ -358,7 +358,7 @@ fn failed_byte_write_is_no_damage() {
 
 /// The process for the C library's streams dies in the middle of a piece, as for a lack of memory.
 #[test]
-fn killed_stdio_worker_is_no_damage() {
+fn killed_stdio_worker_is_not_reported_as_corruption() {
     let home = scratch(256 << 20);
     let tests = "--test putc-write:stdio_buffer=100 --test read:rnd64k:passes=1";
     let program = on(home.path()).words("--size 64m --time 20 --verify").words(tests);
@@ -400,7 +400,7 @@ fn short_read_is_reported_with_offset() {
         let phase = &run["phases"][index];
         let (offset, reason) = (offset_in(phase), phase["reason"].as_str().unwrap());
         assert!(offset.is_multiple_of(block_bytes) && offset + block_bytes > END, "{reason}");
-        let moved = format!("only {} of {block_bytes} bytes were moved", END.saturating_sub(offset));
+        let moved = format!("only {} of {block_bytes} bytes were transferred", END.saturating_sub(offset));
         assert!(reason.contains(&moved) && reason.contains("data-0000"), "{moved}: {reason}");
         assert!(ran.stderr.contains(&moved), "{ran}");
     }
@@ -503,13 +503,13 @@ fn ceiling(run: &Value, name: &str) -> Option<f64> {
 fn own_ns(run: &Value, what: &str, phase: &Value) -> Option<f64> {
     let alone_ns = 1e9 / ceiling(run, &format!("{what}, batch 1"))?;
     let batched_ns = 1e9 / ceiling(run, &format!("{what}, batch 32"))?;
-    let visit_ns = (alone_ns - batched_ns) * 32.0 / 31.0;
-    Some(alone_ns - visit_ns + visit_ns / phase["engine"]["mean_batch"].as_f64()?)
+    let batch_ns = (alone_ns - batched_ns) * 32.0 / 31.0;
+    Some(alone_ns - batch_ns + batch_ns / phase["engine"]["mean_batch"].as_f64()?)
 }
 
 /// Returns a number's share of the ceiling of skye's loop, and of that of memory, by the other figures of its document.
 fn shares(run: &Value, phase: &Value) -> (Option<f64>, Option<f64>) {
-    let rate = phase["rate"]["whole_ops_per_second"].as_f64().unwrap();
+    let rate = phase["rate"]["overall_ops_per_second"].as_f64().unwrap();
     let what = if phase["engine"]["name"] == "uring" { "nop ring" } else { "null engine" };
     let spec = phase["spec"].as_str().unwrap();
     let calls = spec.split(":rate=").next().and_then(|spec| spec.split(":ops=").next()).unwrap();
@@ -518,7 +518,7 @@ fn shares(run: &Value, phase: &Value) -> (Option<f64>, Option<f64>) {
 }
 
 #[test]
-fn numbers_are_held_against_skye_itself_and_memory() {
+fn rates_are_compared_with_null_engine_and_memory() {
     xtask::require!(root, loop, ext4, tmpfs);
     let (disk, tmpfs) = (ext4(64), Tmpfs::new("64m", None));
     let tests = "--test read:rnd4k:q8 --test read:rnd4k:buffered:ops=20k --test read:rnd4k:rate=300 \

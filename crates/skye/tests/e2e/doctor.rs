@@ -91,13 +91,13 @@ fn mount_in_another_namespace_counts_as_use() {
 }
 
 #[test]
-fn memory_is_no_storage() {
+fn tmpfs_target_is_unfit() {
     xtask::require!(root, tmpfs);
     let tmpfs = Tmpfs::new("8g", None);
     let ran = doctor(tmpfs.path()).exits(5);
     assert_eq!(states(&ran, "storage"), ["unfit"], "{ran}");
     ran.output_contains(&[
-        "not fit: tmpfs is in memory: results here are not of storage",
+        "not fit: tmpfs is in memory: results here do not measure storage",
         "choose a directory on a disk",
     ]);
 }
@@ -112,7 +112,7 @@ fn target_that_run_would_refuse_is_unfit() {
 }
 
 #[test]
-fn options_that_void_durability_are_said() {
+fn nobarrier_mount_option_is_a_warning() {
     xtask::require!(root, loop, ext4);
     let ext4 = LoopFs::new("ext4", 64, &[], "nobarrier");
     let ran = doctor(ext4.path());

@@ -36,7 +36,7 @@ fn comes_back(directory: &Path, words: &str) {
 }
 
 #[test]
-fn every_preset_comes_back() {
+fn dry_run_of_every_preset_reproduces_its_plan() {
     xtask::require!(root, tmpfs);
     // The test has its own file system: writes of others would change the free space.
     let tmpfs = Tmpfs::new("64g", None);
@@ -47,7 +47,7 @@ fn every_preset_comes_back() {
 }
 
 #[test]
-fn random_sets_of_flags_come_back() {
+fn dry_run_of_random_flags_reproduces_its_plan() {
     let home = scratch(0);
     for seed in 0..sized(60, 200) {
         comes_back(home.path(), &random_flags(&mut fastrand::Rng::with_seed(seed)));

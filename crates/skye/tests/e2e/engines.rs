@@ -282,7 +282,7 @@ fn slow_simulated_devices_keep_their_latency() {
 }
 
 #[test]
-fn engines_without_io_count_and_are_not_saved() {
+fn null_and_nop_runs_are_counted_but_not_saved() {
     let home = scratch(4 << 20);
     let tests = "--test read:rnd4k:q32:engine=null:ops=100k --test write:rnd4k:q8:engine=nop:ops=10k";
     let program = on(home.path()).words("--size 16m --time 0.1 --json -").words(tests);

@@ -226,7 +226,7 @@ fn device_is_written_verified_and_released() {
     let ran = program.run().did_not_panic().exits(0);
     let (path, bytes) = (device.path.display(), device.size_bytes());
     let size = format!("{}, {bytes} bytes", size::decimal(bytes));
-    let announced = format!("erases {path} ({size}), which held unknown data: all that is on it is lost");
+    let announced = format!("erases {path} ({size}), which held unknown data: all its data is lost");
     ran.output_contains(&[&announced]);
     let program = skye()
         .arg("run")
@@ -605,7 +605,7 @@ fn each_signature_needs_its_own_option() {
 }
 
 #[test]
-fn signatures_that_nobody_can_look_for_are_a_refusal() {
+fn erase_without_blkid_or_wipefs_is_refused() {
     xtask::require!(root, loop, host);
     let device = Device::new(16);
     for program in ["blkid", "wipefs"] {
@@ -681,7 +681,7 @@ fn erase_id_must_match_device_in_full() {
 }
 
 #[test]
-fn without_the_option_a_device_is_only_read() {
+fn device_write_without_erase_option_is_refused() {
     xtask::require!(root, loop);
     let device = Device::new(16);
     let before = device.contents();
@@ -756,7 +756,7 @@ fn erase_with_restricted_proc_or_sys_is_refused() {
 }
 
 #[test]
-fn another_user_cannot_see_enough() {
+fn erase_by_unprivileged_user_is_refused() {
     xtask::require!(root, loop, host, user);
     let device = Device::new(16);
     run_command(Command::new("chmod").arg("666").arg(&device.path));
@@ -791,7 +791,7 @@ fn device_is_held_during_run_and_released_by_signal() {
 }
 
 #[test]
-fn its_path_is_opened_for_writing_once() {
+fn device_path_is_opened_for_writing_once() {
     xtask::require!(root, loop, host, strace);
     let device = Device::new(32);
     let trace = device.home.path().join("trace");

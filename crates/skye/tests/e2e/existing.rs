@@ -243,7 +243,7 @@ fn simulated_device_and_own_files_have_zones() {
     let zones = &phase["zones"];
     assert_eq!((&zones["count"], &zones["bytes"]), (&6.into(), &(10 * MIB).into()), "{ran}");
     // The rate of a disk that slows inwards is that of the whole pass, and nothing calls it unsteady.
-    assert_eq!(phase["rate"]["ops_per_second"], phase["rate"]["whole_ops_per_second"], "{ran}");
+    assert_eq!(phase["rate"]["ops_per_second"], phase["rate"]["overall_ops_per_second"], "{ran}");
     let codes: Vec<_> = phase["notes"].as_array().unwrap().iter().map(|note| &note["code"]).collect();
     assert!(codes.iter().all(|code| *code == "several_modes"), "{codes:?}");
     let seconds: Vec<_> =

@@ -61,7 +61,7 @@ fn order_of(verb: &str) -> &'static str {
 }
 
 #[test]
-fn every_verb_works_in_every_form() {
+fn every_verb_runs_with_every_option() {
     let home = scratch(64 << 20);
     let forms =
         ["", ":t4", ":t4:tree=3x2:names=letters-first", ":dirs=7:levels=2:sync=each", ":t2:dirs=3:sync=end"];
@@ -172,7 +172,7 @@ fn each_verb_leaves_files_for_next_test() {
 }
 
 #[test]
-fn blocks_are_shared_where_the_file_system_shares_them() {
+fn reflink_copy_succeeds_on_xfs_and_fails_on_ext4() {
     xtask::require!(root, loop, xfs, ext4);
     let test =
         ["copy:size=64k:by=reflink:t2:dirs=2:passes=2".to_owned(), "stat:t2:dirs=2:size=64k".to_owned()];
@@ -198,7 +198,7 @@ fn attributes_are_refused_before_anything_is_written() {
         let ran =
             skye().arg("run").arg(fuse.path()).words(&format!("--allow low-space,busy --test {verb}")).run();
         let ran = ran.did_not_panic().exits(2);
-        ran.output_contains(&["is mounted without user attributes", "drop xattr-set and xattr-get"]);
+        ran.output_contains(&["is mounted without user extended attributes", "drop xattr-set and xattr-get"]);
     }
     assert_nothing_left(fuse.path());
     // A server has its own listings and types; all else works there.

@@ -114,7 +114,7 @@ fn totals_are_sums_over_clients() {
         let fastest = shares.iter().map(|share| share["elapsed_ns"].as_u64().unwrap()).max();
         assert!(phase["elapsed_ns"].as_u64() >= fastest, "{}", phase["id"]);
         if phase["name"] != "write" {
-            assert!(phase["start_late_ns"].as_u64().is_some() && of("start_skew_ns") >= 0.0);
+            assert!(phase["start_delay_ns"].as_u64().is_some() && of("start_skew_ns") >= 0.0);
         }
     }
     // Intervals lie on one axis, and lose nothing.

@@ -17,7 +17,7 @@ fn tmpfs() -> Tmpfs {
 }
 
 #[test]
-fn eight_numbers_are_a_line_and_a_table() {
+fn eight_rates_are_printed_as_csv_and_table() {
     xtask::require!(root, tmpfs);
     let tmpfs = tmpfs();
     let program = getc_putc(tmpfs.path(), "-s 8m -m ada -u root");
@@ -45,7 +45,7 @@ fn eight_numbers_are_a_line_and_a_table() {
 }
 
 #[test]
-fn quiet_leaves_csv_and_table_alone() {
+fn quiet_mode_prints_only_csv_and_table() {
     xtask::require!(root, tmpfs);
     let tmpfs = tmpfs();
     let ran = getc_putc(tmpfs.path(), "-s 1m -m ada -q").run().did_not_panic().exits(0);
@@ -138,7 +138,7 @@ fn files_of_random_numbers_follow_from_their_seed() {
 }
 
 #[test]
-fn beside_the_original_lines_are_alike() {
+fn csv_line_matches_installed_original() {
     xtask::require!(root, tmpfs, bonnie);
     let tmpfs = tmpfs();
     let directory = tmpfs.path().to_str().unwrap();

@@ -65,7 +65,7 @@ fn form(text: &str) -> String {
 }
 
 #[test]
-fn lines_are_the_originals() {
+fn result_lines_match_the_original() {
     xtask::require!(root, tmpfs);
     let tmpfs = tmpfs();
     let ran = gobonniego(tmpfs.path(), SMALL).run().did_not_panic().exits(0);
@@ -204,7 +204,7 @@ fn workload_with_cache_as_is_matches_original() {
 }
 
 #[test]
-fn by_default_numbers_are_those_of_the_storage() {
+fn default_cache_mode_measures_the_device() {
     xtask::require!(root, loop, ext4);
     let disk = LoopFs::new("ext4", 256, &[], "");
     let device_bytes = |cache: &str| {
@@ -277,7 +277,7 @@ fn missing_directory_is_created_and_removed() {
 }
 
 #[test]
-fn without_a_directory_it_is_where_temporary_files_go() {
+fn default_directory_is_in_tmpdir() {
     xtask::require!(root, tmpfs);
     let tmpfs = tmpfs();
     let program = skye().arg("gobonniego").words(SMALL).words("-json").env("TMPDIR", tmpfs.path());
@@ -290,7 +290,7 @@ fn without_a_directory_it_is_where_temporary_files_go() {
 }
 
 #[test]
-fn help_and_version_are_told_on_stdout() {
+fn help_and_version_are_printed_on_stdout() {
     let help = skye().words("gobonniego -h").run().did_not_panic().exits(0);
     assert!(help.stdout.starts_with("Usage: skye gobonniego") && help.stderr.is_empty(), "{help}");
     let version = skye().words("gobonniego -version").run().did_not_panic().exits(0);
@@ -474,7 +474,7 @@ fn memory_does_not_grow_with_the_number_of_runs() {
 }
 
 #[test]
-fn reports_show_what_it_and_the_original_wrote() {
+fn report_reads_output_of_skye_and_original() {
     let home = scratch(1 << 20);
     let device = slow_device(home.path());
     let ours = gobonniego(&device, SIMULATED).run().did_not_panic().exits(0).stdout;

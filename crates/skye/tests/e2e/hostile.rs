@@ -48,7 +48,7 @@ fn orders() -> Vec<Value> {
     let start = || json!({"start": {"at_ns": 1}});
     vec![
         json!({"beat": {}}),
-        json!({"plan": {"request": request, "seed": 7, "number": 0, "count": 2, "sharers": 2}}),
+        json!({"plan": {"request": request, "seed": 7, "number": 0, "count": 2, "clients_on_file_system": 2}}),
         json!({"ping": {"number": 0}}),
         json!({"open": {}}),
         json!({"neighbours": {}}),
@@ -305,7 +305,7 @@ impl Talk {
     /// Lets the agent plan these tests, and make its work directory.
     fn plan(&mut self, tests: &[&str], number: u32, count: u32) {
         let request = json!({"tests": tests, "size": "1m", "time": 0.02, "probe": "none"});
-        let plan = json!({"request": request, "seed": 7, "number": number, "count": count, "sharers": 1});
+        let plan = json!({"request": request, "seed": 7, "number": number, "count": count, "clients_on_file_system": 1});
         self.order(&json!({"plan": plan}), "planned");
         let opened = self.order(&json!({"open": {}}), "opened");
         let neighbours = self.order(&json!({"neighbours": {}}), "neighbours");
@@ -404,9 +404,9 @@ fn agents_open_only_directories_of_live_peers() {
         ("skye.victim", "has no marker"),
         ("skye.linked", "it is not a directory"),
         ("skye.absent", "No such file"),
-        (&stranger.own, "its marker is of another run"),
-        (&own, "its marker is not of client 0"),
-        ("../victim", "its name is not that of a client's directory"),
+        (&stranger.own, "its marker belongs to another run"),
+        (&own, "its marker does not belong to client 0"),
+        ("../victim", "it is not named like a client's directory"),
     ];
     for (name, why) in wrong {
         let (answer, message) = lay_out(&mut agent, name);
@@ -443,7 +443,7 @@ fn plan_with_unknown_client_number_is_refused() {
     let home = scratch(ROOM);
     let request = json!({"tests": ["create:shared:size=4k:files=100"], "time": 0.02, "probe": "none"});
     for (number, count) in [(5, 1), (1, 1), (0, 0)] {
-        let plan = json!({"request": request, "seed": 7, "number": number, "count": count, "sharers": 1});
+        let plan = json!({"request": request, "seed": 7, "number": number, "count": count, "clients_on_file_system": 1});
         let mut talk = Talk::in_session(home.path(), "s");
         assert_eq!(talk.try_order(&json!({"plan": plan})).0, "found");
         let message = talk.read();
@@ -706,7 +706,7 @@ fn answer(frames: &[Value], last: &Value, mut orders: impl Read, mut answers: im
 }
 
 #[test]
-fn client_that_says_much_is_cut_short() {
+fn excessive_client_output_is_truncated() {
     let home = scratch(ROOM);
     let directory = home.path().join("work");
     fs::create_dir(&directory).unwrap();

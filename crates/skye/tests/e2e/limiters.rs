@@ -56,7 +56,7 @@ const SCENARIOS: &[(&str, &str, &[Held])] = &[
     (
         "parallelism = 64\nlatency = { kind = \"fixed\", mean_us = 1000 }",
         "read:rnd4k:rate=200 read:rnd4k:q8:rate=500,poisson",
-        &[("rate_limit_asked", "confirmed"); 2],
+        &[("requested_rate", "confirmed"); 2],
     ),
     // Writes: experiments never try more of them.
     (
@@ -86,7 +86,7 @@ fn limiters_of_simulated_devices_are_named() {
 }
 
 #[test]
-fn writes_are_asked_only_where_that_was_allowed() {
+fn write_experiments_require_the_probe_writes_option() {
     let home = scratch(1 << 20);
     let file = home.path().join("device.toml");
     fs::write(&file, "parallelism = 64\nlatency = { kind = \"fixed\", mean_us = 1000 }").unwrap();

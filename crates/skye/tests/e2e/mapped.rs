@@ -62,7 +62,7 @@ fn mapped_page_error_is_reported_with_offset() {
 }
 
 #[test]
-fn words_that_a_mapping_cannot_have_are_refused() {
+fn options_incompatible_with_mmap_are_refused() {
     let home = scratch(64 << 20);
     for (test, message) in [
         ("read:rnd4k:engine=mmap:direct", "page cache"),

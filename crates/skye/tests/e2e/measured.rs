@@ -20,7 +20,7 @@ fn phase<'a>(run: &'a Value, id: &str) -> &'a Value {
 }
 
 #[test]
-fn every_file_verb_works_in_every_form() {
+fn every_file_verb_runs_with_every_option() {
     let home = scratch(64 << 20);
     let verbs =
         ["create", "stat", "open", "readdir", "rename", "link", "symlink", "unlink", "mkdir", "rmdir"];
@@ -60,7 +60,7 @@ fn every_file_verb_works_in_every_form() {
 
 /// The file tests of bonnie++: sequential and random, empty and filled files, links, in several directories.
 #[test]
-fn file_tests_of_bonnie_can_be_asked_for() {
+fn file_tests_of_bonnie_run_as_skye_tests() {
     for form in ["", ":size=1000..3000:chunk=512", ":kind=hardlink", ":kind=symlink"] {
         file_tests_of_bonnie(form);
     }
@@ -149,7 +149,7 @@ fn counts_are_kept_exactly() {
 /// The tests on data of bonnie++: bytes into a new file, then all of a file that is new again. The other tests work on
 /// that file.
 #[test]
-fn files_are_new_where_a_test_makes_them() {
+fn creating_tests_start_with_a_new_file() {
     let home = scratch(64 << 20);
     let ran = skye()
         .arg("run")

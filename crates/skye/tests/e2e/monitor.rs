@@ -75,7 +75,7 @@ fn monitor_knows_its_test_and_output_is_saved() {
         assert!(output.ends_with("complaint\nresult\n"), "{output}");
         assert_eq!((&monitor["exit_code"], &monitor["signal"]), (&7.into(), &Value::Null), "{monitor:#}");
         assert_eq!(
-            (monitor["ended_with"].as_str(), monitor["command"].as_str()),
+            (monitor["last_signal"].as_str(), monitor["command"].as_str()),
             (Some("INT"), Some(SCRIPT))
         );
         assert_ended(&output);
@@ -97,7 +97,7 @@ fn monitor_ignoring_int_gets_term_with_its_children() {
     let saved = results.path().join(json);
     let run = document(&saved);
     let phase = &run["phases"][0];
-    assert_eq!((&phase["monitor"]["signal"], &phase["monitor"]["ended_with"]), (&15.into(), &"TERM".into()));
+    assert_eq!((&phase["monitor"]["signal"], &phase["monitor"]["last_signal"]), (&15.into(), &"TERM".into()));
     assert_ended(&output(&saved, phase));
     assert_eq!(names(&saved.with_extension("monitor")), ["01-read.txt"]);
     let place = saved.with_extension("monitor");
@@ -115,7 +115,7 @@ fn failed_monitor_is_only_a_warning() {
     assert!(text.len() == 1 && text[0].contains("exit code 3"), "once for both tests: {text:?}\n{ran}");
     for phase in run["phases"].as_array().unwrap() {
         assert_eq!(
-            (&phase["monitor"]["exit_code"], &phase["monitor"]["ended_with"]),
+            (&phase["monitor"]["exit_code"], &phase["monitor"]["last_signal"]),
             (&3.into(), &Value::Null)
         );
         assert_eq!((output(&saved, phase).as_str(), phase["status"].as_str()), ("broken\n", Some("done")));

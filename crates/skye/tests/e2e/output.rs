@@ -221,7 +221,7 @@ fn first_steps_fit_on_a_screen() {
 }
 
 #[test]
-fn words_of_other_tools_are_understood_and_said() {
+fn fio_spellings_are_translated_and_reported() {
     let home = scratch(16 << 20);
     let words = "--size 1GB --dry-run --test randread:bs=4k:iodepth=32 --test read:rand4k:qd8";
     let ran =

@@ -68,7 +68,7 @@ fn watched(fs: &LoopFs, words: &str) -> (Output, u64, u64) {
 }
 
 #[test]
-fn copies_on_write_leave_the_reserve() {
+fn copy_on_write_keeps_the_space_reserve() {
     xtask::require!(root, loop, btrfs);
     let btrfs = LoopFs::new("btrfs", 1024, &[], "");
     let words = "--size 300m --time 3 --no-probe --test write:rnd64k:q8";
@@ -80,7 +80,7 @@ fn copies_on_write_leave_the_reserve() {
 }
 
 #[test]
-fn files_that_grow_on_xfs_leave_the_reserve() {
+fn growing_files_on_xfs_keep_the_space_reserve() {
     xtask::require!(root, loop, xfs);
     for words in [
         "--size 310m --time 0.2 --test write:seq1m:q8",
@@ -94,7 +94,7 @@ fn files_that_grow_on_xfs_leave_the_reserve() {
 }
 
 #[test]
-fn servers_that_answer_in_parts_are_measured() {
+fn server_with_short_reads_is_measured() {
     xtask::require!(root, fuse);
     let fuse = Fuse::new(Faults { read_bytes_max: Some(4096), ..Faults::default() });
     let ran = quick(fuse.path(), "--size 8m --files 50 --verify").exits(0);
@@ -192,7 +192,8 @@ fn limits_of_the_shell_shrink_files_and_are_named() {
 fn fewer_files_are_visited_where_making_them_takes_long() {
     xtask::require!(root, fuse);
     // Making the files has 5 s, and 10,000 names take more than 50 s.
-    let fuse = rig::fuse::Fuse::mount(&rig::Spec::fuse().slots(1).names_us(5000), Faults::default()).unwrap();
+    let fuse =
+        rig::fuse::Fuse::mount(&rig::Spec::fuse().slots(1).metadata_us(5000), Faults::default()).unwrap();
     let words = "--no-probe --time 0.2 --test stat:files=10k --test rmdir:files=10k";
     let ran = skye().arg("run").arg(fuse.path()).words(words).run().did_not_panic().exits(0);
     let run = document(&ran.saved()[0]);
@@ -254,7 +255,7 @@ fn quotas_of_subvolumes_limit_the_data_set() {
 }
 
 #[test]
-fn target_words_with_a_colon_say_what_they_are() {
+fn target_with_a_colon_gets_a_hint() {
     for (words, help) in [
         ("run sim:x", "use ./sim:x for the directory of that name"),
         ("run sim:y", "docs/simulated-devices.md"),

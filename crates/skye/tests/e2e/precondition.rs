@@ -155,7 +155,7 @@ fn purge_without_hole_punching_fails_before_writing() {
 }
 
 #[test]
-fn fills_have_no_thread_without_a_block() {
+fn fill_uses_no_more_threads_than_blocks() {
     let home = scratch(64 * MIB);
     let words = "--allow low-space,busy --cache warm --time 0.1 --size 2m --test read:rnd4k:buffered";
     // The fills have 32 threads without a ring, and 16 blocks.

@@ -64,7 +64,7 @@ fn load_file_is_replayed_by_each_client() {
     let text = note["text"].as_str().unwrap();
     // Fewer than one in ten.
     assert_eq!(note["mark"], "remark");
-    assert!(text.contains("15 of 195 operations returned another result than in the load file"), "{text}");
+    assert!(text.contains("15 of 195 operations returned results that differ from the load file"), "{text}");
     assert!(text.contains("line 17, QUERY_PATH_INFORMATION"), "{text}");
     let notes = counted["plan"]["notes"].as_array().unwrap();
     let left_out =

@@ -105,7 +105,7 @@ impl Host {
 }
 
 #[test]
-fn every_shell_starts_a_copy_without_a_name() {
+fn uploaded_copy_is_unlinked_in_every_shell() {
     for shell in ["dash", "bash", "busybox"] {
         if Command::new(shell).args(["-c", ":"]).stderr(Stdio::null()).status().is_err() {
             println!("there is no {shell}");

@@ -42,19 +42,19 @@ fn loop_file_system_comes_and_goes(file_system: &str, size_mib: u64) {
 }
 
 #[test]
-fn ext4_comes_and_goes() {
+fn ext4_on_loop_is_mounted_and_removed() {
     xtask::require!(root, loop, ext4);
     loop_file_system_comes_and_goes("ext4", 32);
 }
 
 #[test]
-fn xfs_comes_and_goes() {
+fn xfs_on_loop_is_mounted_and_removed() {
     xtask::require!(root, loop, xfs);
     loop_file_system_comes_and_goes("xfs", 320);
 }
 
 #[test]
-fn zram_comes_and_goes_and_tells_what_it_holds() {
+fn zram_file_system_reports_held_bytes_and_is_removed() {
     xtask::require!(root, zram, ext4);
     let mounted = ZramFs::new("ext4", 32, &[]);
     let (path, device) = (mounted.path().to_owned(), PathBuf::from(mounted.device()));
@@ -101,7 +101,7 @@ fn mount_is_removed_when_its_test_fails() {
 }
 
 #[test]
-fn fuse_is_a_file_system() {
+fn fuse_fixture_supports_usual_file_operations() {
     xtask::require!(root, fuse);
     let fuse = Fuse::new(Faults::default());
     let root = fuse.path().to_owned();
@@ -148,7 +148,7 @@ fn fuse_is_a_file_system() {
 }
 
 #[test]
-fn fuse_fails_where_it_is_told_to() {
+fn fuse_fixture_injects_the_requested_faults() {
     xtask::require!(root, fuse);
     let fuse = Fuse::new(Faults { refuse_direct: true, ..Faults::default() });
     let path = fuse.path().join("file");

@@ -28,7 +28,7 @@ test "$2 $FAKE_HARM" = "clean kill" && exit 9
 test "$2" = agent || exec "$@"
 export FAKE_AGENT="$*"
 exec 3>&1 >/dev/null 2>&1
-exec "$FAKE_TESTS" --exact waits::fake_agents_answer_until_their_step --nocapture
+exec "$FAKE_TESTS" --exact waits::fake_agent_relays_frames_until_its_step --nocapture
 "#;
 
 /// Frames of an agent, in their order.
@@ -50,7 +50,7 @@ fn frame(stream: &mut impl Read) -> Option<Vec<u8>> {
 
 /// An agent for the coordinators of other tests, in a separate process. It is a real one up to a step, and ends with its coordinator.
 #[test]
-fn fake_agents_answer_until_their_step() {
+fn fake_agent_relays_frames_until_its_step() {
     let Ok(line) = std::env::var("FAKE_AGENT") else { return };
     let of = |name: &str| std::env::var(name).unwrap();
     let mut words = line.split(' ');
@@ -257,7 +257,7 @@ fn silent_and_broken_clients_are_lost_without_a_signal() {
 }
 
 #[test]
-fn waits_for_harmful_clients_end_by_the_plan() {
+fn client_without_progress_times_out() {
     let short: &[&str] = &["found", "opened", "measured"];
     let steps = xtask::sized(short, &STEPS);
     let cases: Vec<_> = steps.iter().flat_map(|step| ["beats", "bytes"].map(|harm| (*step, harm))).collect();
@@ -273,7 +273,7 @@ fn waits_for_harmful_clients_end_by_the_plan() {
 }
 
 #[test]
-fn repeated_frames_end_no_later_than_others() {
+fn client_that_repeats_frames_does_not_delay_the_end() {
     let cases = [("ready", "repeats"), ("ready", "floods"), ("measured", "repeats"), ("measured", "floods")];
     side_by_side(cases.to_vec(), |(step, harm)| {
         let mut hostile = Hostile::begin(step, harm);
@@ -285,7 +285,7 @@ fn repeated_frames_end_no_later_than_others() {
 }
 
 #[test]
-fn clients_lost_with_their_directory_name_its_removal() {
+fn lost_client_with_a_directory_gets_a_clean_hint() {
     let mut hostile = Hostile::begin("opened", "kill");
     hostile.reaches();
     let ran = hostile.running.take().expect("it runs").wait().did_not_panic().exits(1);
@@ -306,7 +306,7 @@ fn signals_before_anything_is_written_have_their_exit_code() {
 }
 
 #[test]
-fn signals_before_all_directories_are_made_are_named() {
+fn signal_during_directory_creation_is_reported() {
     let mut hostile = Hostile::begin("opened", "beats");
     hostile.reaches();
     hostile.running().signal(Signal::INT);

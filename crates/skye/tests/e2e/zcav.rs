@@ -133,7 +133,7 @@ fn partial_last_block_is_read() {
 }
 
 #[test]
-fn passes_have_the_lines_of_the_first() {
+fn each_pass_reads_the_blocks_of_the_first() {
     xtask::require!(root, fuse);
     let fuse = served(6, Faults::default());
     let ran = zcav("-b 2 -c 3").arg(fuse.path().join("file")).run().did_not_panic().exits(0);
@@ -161,7 +161,7 @@ fn page_cache_is_dropped_without_direct_io() {
 }
 
 #[test]
-fn holes_and_what_is_too_fast_are_told() {
+fn holes_and_too_short_files_are_reported() {
     xtask::require!(root, loop, ext4);
     let disk = LoopFs::new("ext4", 64, &[], "");
     let file = disk.path().join("sparse");
@@ -176,7 +176,7 @@ fn holes_and_what_is_too_fast_are_told() {
 }
 
 #[test]
-fn several_on_stdout_have_names_and_a_drawing() {
+fn several_files_are_named_on_stdout_and_drawn() {
     xtask::require!(root, tmpfs);
     let tmpfs = Tmpfs::new("64m", None);
     let names = ["<a>", "b"].map(|name| tmpfs.path().join(name));
@@ -225,7 +225,7 @@ fn full_result_is_saved_for_each_file() {
 }
 
 #[test]
-fn stdin_is_what_it_was_opened_from() {
+fn stdin_from_a_file_is_read_and_pipe_refused() {
     xtask::require!(root, tmpfs);
     let tmpfs = Tmpfs::new("64m", None);
     let path = tmpfs.path().join("file");
@@ -362,7 +362,7 @@ fn results_replace_only_older_results() {
 }
 
 #[test]
-fn signals_end_it_with_what_was_measured() {
+fn signal_ends_run_and_prints_results_so_far() {
     xtask::require!(root, fuse);
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129), (Signal::PIPE, 0)] {
         let fuse = served(400, Faults::default());
@@ -429,7 +429,7 @@ fn read_error_is_reported_with_offset_and_results_kept() {
 }
 
 #[test]
-fn files_are_opened_by_whom_it_becomes() {
+fn files_are_opened_as_the_requested_user() {
     xtask::require!(root, tmpfs, user);
     let tmpfs = Tmpfs::new("64m", None);
     let file = tmpfs.path().join("file");
@@ -443,7 +443,7 @@ fn files_are_opened_by_whom_it_becomes() {
 }
 
 #[test]
-fn refusals_say_what_to_write() {
+fn refused_arguments_suggest_valid_ones() {
     let home = scratch(1 << 20);
     let file = home.path().join("file");
     fs::write(&file, vec![1; 3 << 20]).unwrap();

@@ -88,7 +88,7 @@ pub fn disk_over(server: rig::FuseSpec) -> rig::DiskSpec {
 }
 
 #[test]
-fn memory_that_answers() {
+fn cached_data_and_metadata_are_cache_bound() {
     xtask::require!(root, loop, ext4);
     let _lock = exclusive_lock();
     let rig = start(disk());
@@ -103,7 +103,7 @@ fn memory_that_answers() {
 }
 
 #[test]
-fn writers_that_are_held_back() {
+fn buffered_writes_to_slow_disk_are_dirty_throttled() {
     xtask::require!(root, loop, ext4, blkio);
     let _lock = exclusive_lock();
     let rig = start(disk().size_mib(1024).write_bytes_per_second(100_000_000).dirty_max_bytes(16 << 20));
@@ -115,7 +115,7 @@ fn writers_that_are_held_back() {
 }
 
 #[test]
-fn bytes_one_by_one() {
+fn byte_writes_are_cpu_bound() {
     xtask::require!(root, loop, ext4);
     let _lock = exclusive_lock();
     // Blocks of the usual size, which the C library takes for its buffer.
@@ -134,7 +134,7 @@ fn bytes_one_by_one() {
 }
 
 #[test]
-fn quotas_of_cpu_time() {
+fn run_in_a_cpu_quota_is_quota_bound() {
     xtask::require!(root, loop, ext4, quota);
     let _lock = exclusive_lock();
     let rig = start(disk());
@@ -155,7 +155,7 @@ fn quotas_of_cpu_time() {
 }
 
 #[test]
-fn with_others_on_all_cpus_nothing_else_is_said() {
+fn busy_cpus_never_lead_to_a_wrong_limiter() {
     xtask::require!(root, loop, ext4, fuse, blkio);
     let _lock = exclusive_lock();
     let hogs = || start(Spec::hogs(2 * std::thread::available_parallelism().unwrap().get() as u32));

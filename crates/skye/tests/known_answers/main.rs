@@ -118,7 +118,7 @@ fn neighbours_are_named() {
 }
 
 #[test]
-fn others_on_the_cpus_are_named() {
+fn cpu_hogs_are_reported_as_contention() {
     xtask::require!(root, loop, ext4);
     let _lock = exclusive_lock();
     let rig = start(disk());

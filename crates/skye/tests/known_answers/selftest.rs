@@ -237,7 +237,7 @@ fn children(parent: u32, word: &str) -> Vec<Pid> {
 fn selftest_without_root_runs_unprivileged_cases() {
     xtask::require!(root, user);
     let _lock = exclusive_lock();
-    let words = "--only cached-names --only rate-asked --only iops-cap --only quota";
+    let words = "--only cached-names --only requested-rate --only iops-cap --only quota";
     settled!(settle(|| {
         let json = scratch(1 << 20);
         give_to_other_user(json.path());

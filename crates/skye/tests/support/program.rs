@@ -122,7 +122,7 @@ impl Skye {
     /// Runs it in the cgroup of a rig, from its first instruction on.
     #[allow(dead_code, reason = "of the two test programs, only that of known answers has quotas")]
     pub fn inside(self, rig: &rig::Rig) -> Self {
-        let mut command = rig.inside(env!("CARGO_BIN_EXE_skye"));
+        let mut command = rig.command_inside(env!("CARGO_BIN_EXE_skye"));
         self.hand_on(&mut command);
         Self { command, ..self }
     }

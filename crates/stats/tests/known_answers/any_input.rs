@@ -71,7 +71,7 @@ proptest! {
     }
 
     #[test]
-    fn levels_of_few_tile_the_series(values in vec(number(), 0..14)) {
+    fn levels_of_short_series_cover_all_values(values in vec(number(), 0..14)) {
         let levels = levels_of_short_series(&values);
         prop_assert_eq!(levels.is_empty(), values.is_empty() || !values.iter().all(|value| value.is_finite()));
         let mut at = 0;
@@ -95,7 +95,7 @@ proptest! {
     }
 
     #[test]
-    fn modes_are_none_or_share_everything(histogram in histogram()) {
+    fn modes_are_none_or_their_shares_sum_to_one(histogram in histogram()) {
         let found = modes(&histogram);
         prop_assert!(found.len() != 1 && found.is_sorted_by_key(|mode| mode.at_ns));
         let sum: f64 = found.iter().map(|mode| mode.share).sum();

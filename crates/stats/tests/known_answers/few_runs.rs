@@ -29,7 +29,7 @@ fn series_without_change_has_no_step() {
 }
 
 #[test]
-fn odd_values_are_no_changes() {
+fn outliers_are_not_reported_as_changes() {
     for length in [SHORT_SERIES_MIN, 10, 15, 16, 30] {
         // One run of ten is slow, by anything up to half.
         let slow = |rng: &mut Rng| if rng.f64() < 0.1 { 1.0 - 0.5 * rng.f64() } else { 1.0 };

@@ -69,7 +69,7 @@ fn clock_steps_are_no_modes() {
 }
 
 #[test]
-fn two_kinds_are_told_apart() {
+fn two_latency_modes_are_separated() {
     for (count, attempts) in [(1000, 100), (10_000, 20), (1_000_000, 1)] {
         for (seed, sigma) in (0..attempts).flat_map(|seed| [(seed, 0.05), (seed, 0.2)]) {
             let mut rng = Rng::with_seed(seed);
@@ -103,7 +103,7 @@ fn operations_that_a_throttle_holds_back_are_a_kind() {
 }
 
 #[test]
-fn three_kinds_are_three_and_rare_ones_none() {
+fn three_modes_are_found_and_a_rare_one_ignored() {
     let mut rng = Rng::with_seed(1);
     let found = modes_of(&mut rng, 100_000, |rng| {
         let median_ns = match rng.f64() {

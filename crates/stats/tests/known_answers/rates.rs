@@ -136,9 +136,6 @@ fn throttle_credit_shifts_slope_less_than_count() {
         let first = Tick { length_s: 0.1, count: allowed(1) };
         let others = (2..=60).map(|tick| Tick { length_s: 0.1, count: allowed(tick) - allowed(tick - 1) });
         let analysis = analyse(&std::iter::once(first).chain(others).collect::<Vec<_>>());
-        if analysis.steady.is_none() {
-            println!("DEBUG {attempt} {lot} {credit} {:?}", analysis);
-        }
         ((analysis.rate / rate - 1.0).abs() * 100.0, (allowed(60) / 6.0 / rate - 1.0).abs() * 100.0)
     });
     let errors: Vec<(f64, f64)> = errors.collect();

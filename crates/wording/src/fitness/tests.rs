@@ -74,7 +74,7 @@ fn sound() -> Health {
         used_bytes: Some(300 * GIB),
         in_memory: Vec::new(),
         no_flush: None,
-        sync_killer: None,
+        sync_interceptor: None,
         arrays: Vec::new(),
         maintenance: Vec::new(),
         temperatures: Vec::new(),
@@ -214,7 +214,7 @@ fn unwritable_or_full_target_is_unfit() {
 }
 
 #[test]
-fn full_file_systems() {
+fn nearly_full_file_system_is_a_note_or_warning() {
     let full = |used, free| {
         move |health: &mut Health| {
             health.used_bytes = Some(used * GIB);
@@ -242,7 +242,7 @@ fn disabled_flush_or_sync_is_reported() {
         health.target.notes = vec!["mounted with nobarrier: what is synced is not flushed".into()];
     });
     assert_eq!(twice, []);
-    expect("durable", Warn, |health| health.sync_killer = Some("/usr/lib/libeatmydata.so".into()));
+    expect("durable", Warn, |health| health.sync_interceptor = Some("/usr/lib/libeatmydata.so".into()));
     let journal = |health: &mut Health| {
         health.target.notes = vec!["mounted with data=journal: direct I/O is silently buffered".into()];
     };
@@ -255,7 +255,7 @@ fn disabled_flush_or_sync_is_reported() {
     assert!(check.advice.unwrap().contains("rpool/ROOT"));
     let both = after("durable", |health| {
         health.no_flush = Some("nobarrier".into());
-        health.sync_killer = Some("/usr/lib/libeatmydata.so".into());
+        health.sync_interceptor = Some("/usr/lib/libeatmydata.so".into());
     });
     assert_eq!(both.len(), 2, "{both:?}");
     expect("durable", Note, |health| {
@@ -264,7 +264,7 @@ fn disabled_flush_or_sync_is_reported() {
 }
 
 #[test]
-fn arrays_and_upkeep() {
+fn degraded_array_or_maintenance_is_a_note_or_warning() {
     let array = |action: Option<&str>, missing| Array {
         name: "md0".into(),
         action: action.map(str::to_owned),
@@ -318,7 +318,7 @@ fn queues_of_equal_leaf_devices_are_grouped() {
 }
 
 #[test]
-fn heat() {
+fn high_temperature_is_a_warning() {
     let hot = |celsius, celsius_max| {
         move |health: &mut Health| {
             health.temperatures = vec![Temperature { device: "sda".into(), celsius, celsius_max }];
@@ -332,7 +332,7 @@ fn heat() {
 }
 
 #[test]
-fn others_on_the_device() {
+fn foreign_io_severity_follows_its_rate() {
     let moved = |bytes_per_second: u64, busy_ns: u64| {
         move |health: &mut Health| {
             health.watch.frame.devices.insert(0, traffic("sdb", 2 * bytes_per_second, 2 * busy_ns));
@@ -409,7 +409,7 @@ fn zero_watch_time_omits_activity_checks() {
 }
 
 #[test]
-fn clocks() {
+fn slow_clock_source_is_a_warning() {
     let clock = |source: &'static str, ns| {
         move |health: &mut Health| {
             (health.machine.clock_source, health.clock_read_ns) = (Some(source.into()), ns);
@@ -433,7 +433,7 @@ fn clocks() {
 }
 
 #[test]
-fn frequencies() {
+fn governor_severity_follows_its_driver() {
     let governed = |name: &'static str, driver: Option<&str>| {
         let driver = driver.map(str::to_owned);
         move |health: &mut Health| health.governors = vec![Governor { name: name.into(), driver }]
@@ -449,7 +449,7 @@ fn frequencies() {
 }
 
 #[test]
-fn limits_that_can_be_seen() {
+fn cgroup_limits_are_reported() {
     expect("limits", Note, |health| health.cpu_quota = Some(1.0));
     expect("limits", Warn, |health| health.cpu_quota = Some(0.99));
     expect("limits", Pass, |health| health.cpu_quota = Some(4.0));
@@ -475,7 +475,8 @@ fn process_restrictions_are_reported() {
     let inside = |health: &mut Health| {
         health.machine.virtualisation = Some("kvm, docker container".into());
         health.target.backing = Backing::Unknown;
-        health.target.notes = vec![format!("{}the devices under / are hidden", Target::INSIDE)];
+        health.target.notes =
+            vec![format!("{}the devices under / are hidden", Target::CONTAINER_NOTE_PREFIX)];
         health.hidden = vec!["/proc/stat: CPU time of the machine".into()];
     };
     let host = expect("host", Warn, inside);

@@ -117,7 +117,7 @@ pub trait Population: fmt::Debug {
 #[derive(Debug)]
 pub struct PrivateFiles {
     /// States of the files, by the low bits of their numbers.
-    living: Box<[u64]>,
+    states: Box<[u64]>,
     oldest: u64,
     newest: u64,
     unused: u64,
@@ -127,17 +127,17 @@ impl PrivateFiles {
     /// An empty set, with slots for `files` files and for as many more as are created before others are deleted.
     pub fn new(files: u64, created: u64) -> Self {
         let room = (files + created + 2).next_power_of_two();
-        Self { living: vec![0; room as usize].into(), oldest: 0, newest: 0, unused: 0 }
+        Self { states: vec![0; room as usize].into(), oldest: 0, newest: 0, unused: 0 }
     }
 
     #[inline]
     fn slot(&self, number: u64) -> usize {
-        number as usize & (self.living.len() - 1)
+        number as usize & (self.states.len() - 1)
     }
 
     #[inline]
     fn at(&self, number: u64) -> ClaimedFile {
-        ClaimedFile { number, slot: 0, state: self.living[self.slot(number)] }
+        ClaimedFile { number, slot: 0, state: self.states[self.slot(number)] }
     }
 
     /// Number of its files.
@@ -155,7 +155,7 @@ impl Population for PrivateFiles {
     #[inline]
     fn release(&mut self, held: ClaimedFile) {
         let slot = self.slot(held.number);
-        self.living[slot] = held.state;
+        self.states[slot] = held.state;
     }
 
     #[inline]

@@ -2,7 +2,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use super::*;
-use crate::budget::BOUNDLESS;
+use crate::budget::UNLIMITED;
 use crate::clock::Timer;
 use crate::files::{VisitOrder, round};
 use crate::names::Tree;
@@ -42,7 +42,7 @@ fn run_until(
     let place =
         FileLocation { directory: opened.as_fd(), leaves: &[], tree: Tree { files: 1, dirs: 1, levels: 1 } };
     let (mut recorder, reader) = Recorder::new(Shape::closed(Operation::STEPS.len()));
-    let limits = RoundLimits { deadline_ns, stop: &AtomicBool::new(false), budget: &BOUNDLESS };
+    let limits = RoundLimits { deadline_ns, stop: &AtomicBool::new(false), budget: &UNLIMITED };
     assert_eq!(replay.populate(&place, limits).unwrap().0.done, 7);
     // On a slow disk, more intervals pass than the recorder has room for.
     let reader = std::thread::spawn(move || count_of(&reader));
@@ -116,7 +116,7 @@ fn replay_mismatches_are_counted_with_first_example() {
 }
 
 #[test]
-fn errors_of_the_file_system_end_it() {
+fn file_system_error_ends_replay() {
     let mut replay = replay("NTCreateX \"\\a\" 0 2 5 NT_STATUS_OK\nWriteX 5 0 9 9 NT_STATUS_OK\n");
     let temp = tempfile::tempdir().unwrap();
     let (round, _) = run(&mut replay, temp.path(), 1);
@@ -129,7 +129,7 @@ fn errors_of_the_file_system_end_it() {
 }
 
 #[test]
-fn loops_turn_and_offsets_go_on() {
+fn loops_repeat_and_relative_offsets_advance() {
     let temp = tempfile::tempdir().unwrap();
     let mut replay = replay(
         "NTCreateX \"\\a\" 0 2 5 NT_STATUS_OK\nWriteX 5 0 10 10 NT_STATUS_OK\n\
@@ -173,9 +173,9 @@ fn waited(text: &str, operations: u64) -> (u64, u64) {
     let place =
         FileLocation { directory: opened.as_fd(), leaves: &[], tree: Tree { files: 1, dirs: 1, levels: 1 } };
     let (mut recorder, reader) = Recorder::new(Shape::closed(Operation::STEPS.len()));
-    let limits = RoundLimits { deadline_ns: u64::MAX, stop: &AtomicBool::new(false), budget: &BOUNDLESS };
+    let limits = RoundLimits { deadline_ns: u64::MAX, stop: &AtomicBool::new(false), budget: &UNLIMITED };
     let visits = VisitOrder::in_sequence(0, operations);
-    let clock = Timer::virtual_one();
+    let clock = Timer::new_virtual();
     // Intervals pass faster than the recorder has room for.
     let reader = std::thread::spawn(move || {
         let mut max_ns = 0;
@@ -226,13 +226,13 @@ fn close_error_between_passes_is_returned_or_counted() {
     let temp = tempfile::tempdir().unwrap();
     let mut replay = replay("NTCreateX \"\\a\" 0 2 5 NT_STATUS_OK\nFlush 5 NT_STATUS_OK\n");
     assert_eq!(run(&mut replay, temp.path(), 4).0.result, Ok(()));
-    replay.closed(Err(Errno::BADF));
+    replay.close_result(Err(Errno::BADF));
     let first = Unexpected { count: 1, line: 2, name: "Close", errno: Some(Errno::BADF) };
-    assert_eq!((replay.unexpected(), replay.unclosed), (Some(first), None));
+    assert_eq!((replay.unexpected(), replay.close_error), (Some(first), None));
     replay.next = replay.load.calls.len();
     assert_eq!(run(&mut replay, temp.path(), 2).0.result, Ok(()));
     // Those of the file system are rare, so one takes the place of the kernel's answer.
-    replay.closed(Err(Errno::IO));
+    replay.close_result(Err(Errno::IO));
     let (round, _) = run(&mut replay, temp.path(), 2);
     let failure = round.result.unwrap_err();
     assert_eq!((round.done, failure.call, failure.file, failure.cause), (0, "Close", 2, Errno::IO.into()));

@@ -6,7 +6,7 @@ use crate::markup::{element, escape};
 /// Longest bar, in percent. The number beside a bar that is cut says how long it would be.
 const PERCENT_MAX: f64 = 300.0;
 /// Least span of the scale, in percent, so that noise does not fill the page.
-const PERCENT_LEAST: f64 = 10.0;
+const PERCENT_SPAN_MIN: f64 = 10.0;
 
 /// Lengths in the units of the drawing.
 const WIDTH: f64 = 960.0;
@@ -45,7 +45,7 @@ pub(super) fn section(lines: &[Line]) -> String {
     }
     let cut = groups.iter().flat_map(|group| &group.bars).any(|bar| bar.percent > PERCENT_MAX);
     let cut = if cut {
-        format!(" A bar of more than {PERCENT_MAX:.0} % is cut, and marked ».")
+        format!(" A bar of more than {PERCENT_MAX:.0} % is truncated and marked ».")
     } else {
         String::new()
     };
@@ -79,7 +79,7 @@ fn left_out(lines: &[Line]) -> String {
     }
     let item = |(test, reason): &(Test, String)| element("li", "", &format!("{}: {reason}", test.title()));
     let items: Vec<_> = items.iter().map(item).collect();
-    format!("<p>Not in the graph, for lack of a number to compare:</p>\n<ul>\n{}\n</ul>\n", items.join("\n"))
+    format!("<p>Not in the graph, as there is no number to compare:</p>\n<ul>\n{}\n</ul>\n", items.join("\n"))
 }
 
 /// Reasons why lines cannot be compared: "too fast to be timed in line 1; not run in lines 2 and 4"; `None` if all can.
@@ -125,7 +125,7 @@ impl Scale {
     fn over(groups: &[Group]) -> Self {
         let all = || groups.iter().flat_map(|group| &group.bars).map(|bar| bar.percent.min(PERCENT_MAX));
         let (low, high) = (all().fold(0.0, f64::min), all().fold(0.0, f64::max));
-        let missing = (PERCENT_LEAST - (high - low)).max(0.0);
+        let missing = (PERCENT_SPAN_MIN - (high - low)).max(0.0);
         Self { low, high: high + missing }
     }
 

@@ -95,11 +95,11 @@ fn anchor(spec: &str, taken: &mut HashSet<String>) -> String {
 /// Makes the card of one test from its rows: its rate, and its latency if there is one.
 fn card(page: &Page<'_>, rows: &[Row], anchor: &str, is_first: bool) -> Option<Markup> {
     let row = &rows[0];
-    let middles: Vec<Option<&PhaseRecord>> =
-        (0..page.comparison.sides.len()).map(|side| middle_of(page, side, &row.spec)).collect();
+    let median_runs: Vec<Option<&PhaseRecord>> =
+        (0..page.comparison.sides.len()).map(|side| median_run(page, side, &row.spec)).collect();
     let mut figures: Vec<Figure> = rows.iter().filter_map(|row| strip::figure(page, row)).collect();
-    figures.extend(overlay::over_time(page, &middles));
-    figures.extend(overlay::latencies(page, &middles));
+    figures.extend(overlay::over_time(page, &median_runs));
+    figures.extend(overlay::latencies(page, &median_runs));
     if figures.is_empty() {
         return None;
     }
@@ -119,13 +119,13 @@ fn card(page: &Page<'_>, rows: &[Row], anchor: &str, is_first: bool) -> Option<M
         sides: sides.collect(),
         chips: chips.collect(),
         spec: name(&row.spec),
-        is_runnable: middles.iter().any(Option::is_some),
+        is_runnable: median_runs.iter().any(Option::is_some),
         figures,
     }))
 }
 
 /// Returns the run of a side with the median rate; `None` if no document has the test.
-fn middle_of<'a>(page: &Page<'a>, side: usize, spec: &str) -> Option<&'a PhaseRecord> {
+fn median_run<'a>(page: &Page<'a>, side: usize, spec: &str) -> Option<&'a PhaseRecord> {
     let phases = page.runs.get(side)?.iter().flat_map(|run| &run.phases);
     let of_test: Vec<_> =
         phases.filter(|phase| phase.spec == spec && is_measured(phase)).enumerate().collect();

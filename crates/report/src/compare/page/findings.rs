@@ -42,7 +42,7 @@ struct Item {
 /// The section on findings.
 pub(super) fn section(page: &Page<'_>, cards: &Cards) -> Markup {
     let comparison = page.comparison;
-    let of_rows = warned(comparison).into_iter().map(|(rows, warning)| Item {
+    let of_rows = warnings_with_rows(comparison).into_iter().map(|(rows, warning)| Item {
         subject: subject_list(&rows.iter().map(|row| subject(row)).collect::<Vec<_>>()),
         anchor: rows.first().and_then(|row| cards.anchor(&row.spec)),
         text: sentence(&format!("{warning}.")),
@@ -83,7 +83,7 @@ fn limited(mut items: Vec<Item>) -> (Vec<Item>, usize) {
 
 /// Returns the undecided rates. With one run a side all are undecided, which is stated once and not repeated here.
 fn open(comparison: &Comparison) -> Vec<Item> {
-    if !comparison.has_claims() {
+    if !comparison.has_p_values() {
         return Vec::new();
     }
     let item = |(subjects, text): (Vec<String>, String)| Item {
@@ -95,7 +95,7 @@ fn open(comparison: &Comparison) -> Vec<Item> {
 }
 
 /// Returns the warnings, each with all rows that share it.
-fn warned(comparison: &Comparison) -> Vec<(Vec<&Row>, &str)> {
+fn warnings_with_rows(comparison: &Comparison) -> Vec<(Vec<&Row>, &str)> {
     let mut grouped: Vec<(Vec<&Row>, &str)> = Vec::new();
     for row in &comparison.rows {
         for warning in &row.warnings {

@@ -10,16 +10,16 @@ use crate::svg::{Anchor, Drawing, Path, Scale, WIDTH, fitted};
 use wording::comparison::{ends, margin, signed, subject};
 
 /// Left and right end of the axis, which is between the test's name and the decision.
-const ACROSS: [f64; 2] = [160.0, 324.0];
+const X_RANGE: [f64; 2] = [160.0, 324.0];
 /// Heights: above the first row, of a row, and below the last.
 const HEAD: f64 = 24.0;
 const ROW: f64 = 22.0;
-const FLOOR: f64 = 26.0;
+const LABELS_HEIGHT: f64 = 26.0;
 /// Maximum extent of drawn intervals, as a multiple of the largest change. Intervals of two runs have meaningless
 /// bounds.
-const BEYOND: f64 = 2.5;
+const DRAWN_EXTENT_MAX: f64 = 2.5;
 /// Minimum extent of the axis to either side, as a multiple of the effect.
-const REACH: f64 = 2.0;
+const AXIS_EXTENT_MIN: f64 = 2.0;
 /// Farthest change on an axis of shares. If changes go farther, the axis shows ratios.
 const SHARES_MAX: f64 = 0.9;
 /// Most sides that have charts; the table shows all.
@@ -34,7 +34,7 @@ const KEY_BYTES: usize = 60;
 pub(super) struct Charts {
     pub figures: Vec<Figure>,
     /// Number of sides with changes that lack charts.
-    pub sides_left: usize,
+    pub sides_omitted: usize,
 }
 
 impl Charts {
@@ -52,7 +52,7 @@ impl Charts {
         cut.dedup();
         let beyond = sides.saturating_sub(SIDES_MAX + 1);
         let figures = figures.into_iter().map(|(_, figure)| figure).collect();
-        Self { figures, sides_left: cut.len() + beyond }
+        Self { figures, sides_omitted: cut.len() + beyond }
     }
 
     /// Returns the most bytes that the charts take in the page.
@@ -82,7 +82,7 @@ fn figure(page: &Page<'_>, side: usize, is_rate: bool) -> Option<Figure> {
     let axis = Axis::new(&changes, comparison.effect);
     let (caption, is_cut) = caption(page, &changes, &axis, is_rate);
     let bottom = HEAD + changes.len() as f64 * ROW;
-    let mut drawing = Drawing::new(bottom + FLOOR, &name, &caption);
+    let mut drawing = Drawing::new(bottom + LABELS_HEIGHT, &name, &caption);
     let [low, high] =
         [1.0 / (1.0 + comparison.effect), 1.0 + comparison.effect].map(|ratio| axis.place(ratio));
     let title = format!("within ± {}: equivalent", margin(comparison.effect));
@@ -90,8 +90,8 @@ fn figure(page: &Page<'_>, side: usize, is_rate: bool) -> Option<Figure> {
     axis.draw(&mut drawing, bottom);
     let [left, right] =
         if is_rate { ["← slower", "faster →"] } else { ["← lower latency", "higher →"] };
-    drawing.text("t d", Anchor::Start, ACROSS[0] - 20.0, 14.0, left);
-    drawing.text("t d", Anchor::End, ACROSS[1] + 20.0, 14.0, right);
+    drawing.text("t d", Anchor::Start, X_RANGE[0] - 20.0, 14.0, left);
+    drawing.text("t d", Anchor::End, X_RANGE[1] + 20.0, 14.0, right);
     for (index, (row, change)) in changes.iter().enumerate() {
         let middle = HEAD + (index as f64 + 0.5) * ROW;
         draw(&mut drawing, &axis, row, change, middle, &tooltip(page, row, change));
@@ -115,15 +115,15 @@ struct Axis {
     scale: Scale,
     low: f64,
     high: f64,
-    is_of_ratios: bool,
+    shows_ratios: bool,
 }
 
 impl Axis {
     fn new(changes: &[(&Row, &Change)], effect: f64) -> Self {
         let sound = |value: f64| if value.is_finite() { value.abs().min(20.0) } else { 0.0 };
         let dots = changes.iter().map(|(_, change)| sound(change.ratio.ln())).fold(0.0, f64::max);
-        let least = (effect.clamp(0.001, 10.0) * REACH).ln_1p();
-        let limit = (dots * BEYOND).max(least * BEYOND);
+        let least = (effect.clamp(0.001, 10.0) * AXIS_EXTENT_MIN).ln_1p();
+        let limit = (dots * DRAWN_EXTENT_MAX).max(least * DRAWN_EXTENT_MAX);
         let ends = changes.iter().flat_map(|(_, change)| [change.ci95_low_ratio, change.ci95_high_ratio]);
         let farthest = |is_low: bool| {
             let points = changes.iter().map(|(_, change)| Some(change.ratio)).chain(ends.clone());
@@ -131,16 +131,16 @@ impl Axis {
             logs.map(f64::abs).fold(least, f64::max).min(limit) * 1.06
         };
         let (low, high) = ((-farthest(true)).exp(), farthest(false).exp());
-        let is_of_ratios = high - 1.0 > SHARES_MAX || low < 1.0 / (1.0 + SHARES_MAX);
-        let scale = match is_of_ratios {
-            true => Scale::log(low, high, ACROSS),
-            false => Scale::linear((low - 1.0) * 100.0, (high - 1.0) * 100.0, ACROSS),
+        let shows_ratios = high - 1.0 > SHARES_MAX || low < 1.0 / (1.0 + SHARES_MAX);
+        let scale = match shows_ratios {
+            true => Scale::log(low, high, X_RANGE),
+            false => Scale::linear((low - 1.0) * 100.0, (high - 1.0) * 100.0, X_RANGE),
         };
-        Self { scale, low, high, is_of_ratios }
+        Self { scale, low, high, shows_ratios }
     }
 
     fn place(&self, ratio: f64) -> f64 {
-        self.scale.place(if self.is_of_ratios { ratio } else { (ratio - 1.0) * 100.0 })
+        self.scale.place(if self.shows_ratios { ratio } else { (ratio - 1.0) * 100.0 })
     }
 
     fn draw(&self, drawing: &mut Drawing, bottom: f64) {
@@ -160,7 +160,7 @@ impl Axis {
     }
 
     fn label(&self, value: f64) -> String {
-        if self.is_of_ratios {
+        if self.shows_ratios {
             return format!("×{}", crate::svg::compact(value));
         }
         let text = crate::svg::compact(value.abs());
@@ -177,7 +177,7 @@ fn draw(drawing: &mut Drawing, axis: &Axis, row: &Row, change: &Change, middle: 
     let class = class_of(change);
     // The measure is in the heading of the chart.
     let test = name(format!("{} {}", row.name, row.label).trim_end());
-    drawing.text("t", Anchor::Start, 0.0, middle + 4.5, &fitted(&test, ACROSS[0] - 4.0));
+    drawing.text("t", Anchor::Start, 0.0, middle + 4.5, &fitted(&test, X_RANGE[0] - 4.0));
     drawing.text("t", Anchor::End, WIDTH, middle + 4.5, &in_short(change));
     if let Some((low, high)) = change.ci95_low_ratio.zip(change.ci95_high_ratio) {
         let (from, to) = (axis.place(low), axis.place(high));
@@ -228,7 +228,7 @@ fn caption(page: &Page<'_>, changes: &[(&Row, &Change)], axis: &Axis, is_rate: b
             || change.ci95_high_ratio.is_some_and(|high| high > axis.high)
     });
     let of = |class: &str| changes.iter().filter(|(_, change)| class_of(change) == class).collect::<Vec<_>>();
-    if !page.comparison.has_claims() {
+    if !page.comparison.has_p_values() {
         return ("With one run per side, the spread between runs is unknown.".into(), false);
     }
     let far = |(_, change): &&&(&Row, &Change)| change.ratio.ln().abs();
@@ -237,7 +237,7 @@ fn caption(page: &Page<'_>, changes: &[(&Row, &Change)], axis: &Axis, is_rate: b
         let farthest = all
             .iter()
             .max_by(|one, other| far(one).total_cmp(&far(other)))
-            .map(|(row, change)| format!(", most {} ({})", name(&subject(row)), signed(change.ratio)));
+            .map(|(row, change)| format!(", largest: {} ({})", name(&subject(row)), signed(change.ratio)));
         let word = match (class, is_rate) {
             ("better", true) => "faster",
             ("better", false) => "with lower latency",

@@ -48,7 +48,7 @@ struct Method<'a> {
 /// The section on the method.
 pub(super) fn section(page: &Page<'_>) -> Markup {
     let comparison = page.comparison;
-    let Comparison { claims, runs_to_settle, effect, noise_floor, .. } = comparison;
+    let Comparison { comparisons, runs_to_decide, effect, noise_floor, .. } = comparison;
     let (unit, test) = if comparison.is_interleaved {
         (
             "A pair: one run of each side on fresh files, in direct succession, so that slow drift affects both.",
@@ -65,16 +65,16 @@ pub(super) fn section(page: &Page<'_>) -> Markup {
         ("unit", unit.to_owned()),
         ("change", "The geometric mean of the runs of a side over that of the first side, with its 95 % interval from Student's t on logarithms.".into()),
     ];
-    if comparison.has_claims() {
+    if comparison.has_p_values() {
         facts.push((
             "p",
-            format!("{test}, corrected by Holm's method for the {claims} rows that are read together. This takes at least {runs_to_settle} {each}."),
+            format!("{test}, corrected by Holm's method for the {comparisons} rows that are tested together. This takes at least {runs_to_decide} {each}."),
         ));
     }
     facts.extend([
         (
             "changed",
-            format!("The corrected p is at most 0.05, and the interval excludes no change. The change is more than {}: a rebooted machine differs by as much.", margin(*noise_floor)),
+            format!("The corrected p is at most 0.05, and the interval does not contain zero change. The change is more than {}: a rebooted machine differs by as much.", margin(*noise_floor)),
         ),
         ("same", format!("The whole interval is within ± {}.", margin(*effect))),
         ("undecided", "Neither of the two.".into()),

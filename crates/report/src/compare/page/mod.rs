@@ -31,9 +31,9 @@ const SHORT_MAX: usize = 28;
 /// Maximum length of a sentence with such names.
 const SENTENCE_MAX: usize = 600;
 /// Maximum bytes of the embedded comparison in the page.
-const HELD_MAX: usize = PAGE_MAX / 4;
+const EMBEDDED_BYTES_MAX: usize = PAGE_MAX / 4;
 /// Bytes around the sections, mainly the style sheet.
-const AROUND_BYTES: usize = 30_000;
+const OVERHEAD_BYTES: usize = 30_000;
 /// Maximum number of cells for sides, because rows of many sides are long.
 const CELLS_MAX: usize = 800;
 /// Most bytes of a link to a card.
@@ -42,11 +42,11 @@ const LINK_BYTES: usize = 100;
 const SIDES_MAX: usize = 40;
 
 /// Places of all numbers: the link in the page, or the command that prints them.
-const IN_CSV: &str = "the <a href=\"#method\">CSV</a>";
-const BY_CSV: &str = "<code>skye compare --format csv</code>";
+const CSV_LINK: &str = "the <a href=\"#method\">CSV</a>";
+const CSV_COMMAND: &str = "<code>skye compare --format csv</code>";
 /// Places of everything that is known: the link in the page, or the command that prints it.
-const IN_JSON: &str = "the <a href=\"#method\">JSON</a>";
-const BY_JSON: &str = "<code>skye compare --format json</code>";
+const JSON_LINK: &str = "the <a href=\"#method\">JSON</a>";
+const JSON_COMMAND: &str = "<code>skye compare --format json</code>";
 
 /// Classes of the sides' lines and dots; further sides share the last class.
 const CLASSES: [&str; 6] = ["s0", "s1", "s2", "s3", "s4", "s6"];
@@ -55,7 +55,7 @@ const CLASSES: [&str; 6] = ["s0", "s1", "s2", "s3", "s4", "s6"];
 /// order; charts of course and latencies come from them. A side without documents, as of an older program, has no such
 /// charts.
 pub fn html(comparison: &Comparison, runs: &[Vec<Run>]) -> String {
-    let held = DownloadLinks::new(comparison, HELD_MAX);
+    let held = DownloadLinks::new(comparison, EMBEDDED_BYTES_MAX);
     let page = Page { comparison, runs, short_names: short_names(comparison), held };
     let (differs, method, facts) = (results::differs(&page), method::section(&page), page.facts());
     // Links lead only to cards that exist, so cards are made first, in the room that is left. Charts of all changes
@@ -67,7 +67,7 @@ pub fn html(comparison: &Comparison, runs: &[Vec<Run>]) -> String {
     let taken: usize = without.iter().chain([&differs, &method]).map(|section| section.0.len()).sum();
     let taken = taken + facts.iter().map(|fact| page_limits::escaped(fact)).sum::<usize>();
     let links = LINK_BYTES * 2 * comparison.rows.len().min(page.rows_max());
-    let left = PAGE_MAX.saturating_sub(AROUND_BYTES + taken + links);
+    let left = PAGE_MAX.saturating_sub(OVERHEAD_BYTES + taken + links);
     let charts = Charts::new(&page, left / 2);
     let cards = Cards::new(&page, left.saturating_sub(charts.bytes()));
     let results = results::section(&page, &cards, &charts);
@@ -116,16 +116,16 @@ impl Page<'_> {
 
     /// Returns the place of all rows and sides, as words of a sentence: in the page, if there was room for them.
     fn csv(&self) -> Markup {
-        Markup(if self.held.csv.is_some() { IN_CSV } else { BY_CSV }.to_owned())
+        Markup(if self.held.csv.is_some() { CSV_LINK } else { CSV_COMMAND }.to_owned())
     }
 
     /// Returns the place of the whole comparison, which alone has all settings and sentences.
     fn json(&self) -> Markup {
-        Markup(if self.held.json.is_some() { IN_JSON } else { BY_JSON }.to_owned())
+        Markup(if self.held.json.is_some() { JSON_LINK } else { JSON_COMMAND }.to_owned())
     }
 
     /// Returns the number of sides for which tables have no column.
-    fn sides_left(&self) -> usize {
+    fn sides_omitted(&self) -> usize {
         self.comparison.sides.len().saturating_sub(SIDES_MAX)
     }
 
@@ -149,7 +149,7 @@ impl Page<'_> {
             format!("{}: {}{}", name(&side.name), runs(side.runs), when.unwrap_or_default())
         };
         let mut facts: Vec<_> = self.comparison.sides.iter().take(SIDES_MAX).map(of).collect();
-        facts.extend(more_sides(self.sides_left()));
+        facts.extend(more_sides(self.sides_omitted()));
         if self.comparison.is_interleaved {
             facts.push("measured in turns".into());
         }
@@ -242,7 +242,7 @@ fn more_sides(left: usize) -> Option<String> {
 }
 
 /// Returns the sentence of a caption if only the first sides are drawn; empty if all are.
-fn first_of(drawn: usize, all: usize) -> String {
+fn truncation_note(drawn: usize, all: usize) -> String {
     if all > drawn { format!(" These are the first {drawn} of {all} sides.") } else { String::new() }
 }
 

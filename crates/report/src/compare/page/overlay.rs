@@ -2,7 +2,7 @@
 
 use model::run::PhaseRecord;
 
-use super::{Page, class, first_of, legend};
+use super::{Page, class, legend, truncation_note};
 use crate::html::latency::{curve, percentile, steady_buckets, tick};
 use crate::html::timeline::{INTERVALS_MIN, end_s, in_seconds, middle_s};
 use crate::html::unit::Unit;
@@ -14,18 +14,18 @@ use crate::svg::{Drawing, Plot, Scale, Side, compact};
 const SIDES_MAX: usize = 5;
 const TOP: f64 = 26.0;
 const BOTTOM: f64 = 168.0;
-const FLOOR: f64 = 26.0;
+const LABELS_HEIGHT: f64 = 26.0;
 /// Top of the axis, as a multiple of the highest value.
-const ABOVE: f64 = 1.06;
+const HEADROOM: f64 = 1.06;
 
 type Points = Vec<(f64, f64)>;
 
 /// Returns the first sides that have points, and the number of all sides that have some.
 fn first_series<'a>(
-    middles: &[Option<&'a PhaseRecord>],
+    median_runs: &[Option<&'a PhaseRecord>],
     of: impl Fn(&PhaseRecord) -> Option<Points>,
 ) -> (Vec<(usize, &'a PhaseRecord, Points)>, usize) {
-    let all = middles.iter().enumerate().filter_map(|(side, phase)| {
+    let all = median_runs.iter().enumerate().filter_map(|(side, phase)| {
         let phase = (*phase)?;
         Some((side, phase, of(phase)?))
     });
@@ -36,9 +36,9 @@ fn first_series<'a>(
 }
 
 /// The rates of the median runs over time; `None` if no side has enough intervals.
-pub(super) fn over_time(page: &Page<'_>, middles: &[Option<&PhaseRecord>]) -> Option<Figure> {
-    let unit = Unit::from_phase(middles.iter().flatten().next()?);
-    let (series, count) = first_series(middles, |phase| {
+pub(super) fn over_time(page: &Page<'_>, median_runs: &[Option<&PhaseRecord>]) -> Option<Figure> {
+    let unit = Unit::from_phase(median_runs.iter().flatten().next()?);
+    let (series, count) = first_series(median_runs, |phase| {
         let rate =
             |interval: &model::run::Interval| unit.rate(interval.ops, interval.bytes, interval.length_ns);
         let points: Points =
@@ -56,12 +56,12 @@ pub(super) fn over_time(page: &Page<'_>, middles: &[Option<&PhaseRecord>]) -> Op
         .iter()
         .map(|(side, phase, points)| rate_text(&page.short_name(*side), phase, unit, points))
         .collect();
-    let caption = format!("{}.{}", parts.join("; "), first_of(series.len(), count));
+    let caption = format!("{}.{}", parts.join("; "), truncation_note(series.len(), count));
     let name = "Rate over time, median runs".to_owned();
-    let mut drawing = Drawing::new(BOTTOM + FLOOR, &name, &caption);
-    let x = Side { scale: Scale::linear(0.0, end, Plot::ACROSS), ticks: 6, label: in_seconds };
-    let plot = Plot::new(x, [TOP, BOTTOM], |heights| Side {
-        scale: Scale::linear(0.0, most * ABOVE, heights),
+    let mut drawing = Drawing::new(BOTTOM + LABELS_HEIGHT, &name, &caption);
+    let x = Side { scale: Scale::linear(0.0, end, Plot::X_RANGE), ticks: 6, label: in_seconds };
+    let plot = Plot::new(x, [TOP, BOTTOM], |y_range| Side {
+        scale: Scale::linear(0.0, most * HEADROOM, y_range),
         ticks: 5,
         label: compact,
     });
@@ -96,8 +96,8 @@ fn rate_text(name: &str, phase: &PhaseRecord, unit: Unit, points: &Points) -> St
 }
 
 /// The latencies of the median runs; `None` if no side has them.
-pub(super) fn latencies(page: &Page<'_>, middles: &[Option<&PhaseRecord>]) -> Option<Figure> {
-    let (series, count) = first_series(middles, |phase| {
+pub(super) fn latencies(page: &Page<'_>, median_runs: &[Option<&PhaseRecord>]) -> Option<Figure> {
+    let (series, count) = first_series(median_runs, |phase| {
         phase.figures.latency_ns.as_ref()?;
         let points = curve(&steady_buckets(phase));
         (points.len() >= 3).then_some(points)
@@ -108,16 +108,16 @@ pub(super) fn latencies(page: &Page<'_>, middles: &[Option<&PhaseRecord>]) -> Op
     let all = || series.iter().flat_map(|(_, _, points)| points.iter().copied());
     let last = all().map(|(one_in, _)| one_in).fold(10.0, f64::max);
     let [low, high] = [f64::min, f64::max].map(|pick| all().map(|(_, ns)| ns).reduce(pick).unwrap_or(1.0));
-    let caption = format!("{}{}", compared(page, &series), first_of(series.len(), count));
+    let caption = format!("{}{}", latency_caption(page, &series), truncation_note(series.len(), count));
     let name = "Latency by percentile, median runs".to_owned();
-    let mut drawing = Drawing::new(BOTTOM + FLOOR, &name, &caption);
+    let mut drawing = Drawing::new(BOTTOM + LABELS_HEIGHT, &name, &caption);
     let x = Side {
-        scale: Scale::log(1.0, last * 1.3, Plot::ACROSS),
+        scale: Scale::log(1.0, last * 1.3, Plot::X_RANGE),
         ticks: last.log10().ceil() as usize + 1,
         label: percentile,
     };
-    let plot = Plot::new(x, [TOP, BOTTOM], |heights| Side {
-        scale: Scale::log(low / 1.1, high * 1.1, heights),
+    let plot = Plot::new(x, [TOP, BOTTOM], |y_range| Side {
+        scale: Scale::log(low / 1.1, high * 1.1, y_range),
         ticks: 6,
         label: tick,
     });
@@ -146,7 +146,7 @@ pub(super) fn latencies(page: &Page<'_>, middles: &[Option<&PhaseRecord>]) -> Op
     Some(Figure { name, drawing: Markup(drawing.finish()), legend: legend(page, sides), caption })
 }
 
-fn compared(page: &Page<'_>, series: &[(usize, &PhaseRecord, Points)]) -> String {
+fn latency_caption(page: &Page<'_>, series: &[(usize, &PhaseRecord, Points)]) -> String {
     let each = |of: fn(&model::run::Latency) -> Option<u64>| -> Option<String> {
         let parts: Option<Vec<_>> = series
             .iter()

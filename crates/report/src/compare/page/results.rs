@@ -1,7 +1,7 @@
 //! The differences between the sides, and the table of all rows with the charts of their changes.
 
 use askama::Template;
-use model::comparison::{Change, Row as Compared, SideResult};
+use model::comparison::{Change, Row as ComparisonRow, SideResult};
 use model::run::{Confidence, Trust};
 
 use super::cards::Cards;
@@ -31,13 +31,13 @@ const VALUE_BYTES: usize = 14;
 
 #[derive(Template)]
 #[template(path = "compare_differs.html", whitespace = "minimize")]
-struct Differs {
+struct DifferencesSection {
     sides: Vec<String>,
     rows: Vec<(String, Vec<String>)>,
     same: Vec<String>,
     /// Numbers of settings and of sides for which there was no room.
     left: usize,
-    sides_left: usize,
+    sides_omitted: usize,
     all: Markup,
 }
 
@@ -60,10 +60,10 @@ pub(super) fn differs(page: &Page<'_>) -> Markup {
     let same = comparison.same.iter().take(DIFFERENCES_MAX);
     let same = same.map(|one| fit(&crate::printable(&format!("{} {}", one.name, one.value)), VALUE_MAX));
     let (same, _) = fitting(same, SAME_BYTES, |fact| VALUE_BYTES + escaped(fact));
-    rendered(&Differs {
+    rendered(&DifferencesSection {
         sides: (0..comparison.sides.len().min(SIDES_MAX)).map(|side| page.name(side)).collect(),
         left: (comparison.differs.len() - rows.len()) + (comparison.same.len() - same.len()),
-        sides_left: page.sides_left(),
+        sides_omitted: page.sides_omitted(),
         all: page.json(),
         rows,
         same,
@@ -79,7 +79,7 @@ struct Results<'a> {
     has_means: bool,
     has_limiters: bool,
     left: usize,
-    sides_left: usize,
+    sides_omitted: usize,
     all: Markup,
     charts: &'a Charts,
 }
@@ -90,7 +90,7 @@ struct Row {
     label: String,
     /// True if the row is the latency of the test above it.
     is_continuation: bool,
-    is_warned_of: bool,
+    has_warning: bool,
     sides: Vec<Cell>,
     limiters: Vec<Chip>,
     /// Labels of distrust in its numbers, with the sides concerned.
@@ -138,7 +138,7 @@ pub(super) fn section(page: &Page<'_>, cards: &Cards, charts: &Charts) -> Markup
         has_means: means.iter().any(|mean| !mean.is_empty())
             && comparison.rows.iter().filter(|row| row.measure.is_rate()).count() > 1,
         means,
-        sides_left: page.sides_left(),
+        sides_omitted: page.sides_omitted(),
         all: page.csv(),
         charts,
     })
@@ -161,7 +161,7 @@ fn bytes_of(row: &Row) -> usize {
     ROW_BYTES + escaped(&row.name) + escaped(&row.label) + chips + row.sides.iter().map(cell).sum::<usize>()
 }
 
-fn row_of(page: &Page<'_>, cards: &Cards, row: &Compared, is_continuation: bool) -> Row {
+fn row_of(page: &Page<'_>, cards: &Cards, row: &ComparisonRow, is_continuation: bool) -> Row {
     let sides = row.sides.iter().enumerate().take(SIDES_MAX).map(|(side, measured)| Cell {
         value: measured.as_ref().map_or(MISSING.to_owned(), |measured| value(row, measured.mean)),
         spread: measured.as_ref().map_or(String::new(), spread_of),
@@ -180,7 +180,7 @@ fn row_of(page: &Page<'_>, cards: &Cards, row: &Compared, is_continuation: bool)
             (false, false) => name(&format!("{} p99", row.label)),
         },
         is_continuation,
-        is_warned_of: !row.warnings.is_empty(),
+        has_warning: !row.warnings.is_empty(),
         sides: sides.collect(),
         limiters: if row.measure.is_rate() { limiters(row) } else { Vec::new() },
         trust: if is_continuation { Vec::new() } else { trust(page, row) },
@@ -204,7 +204,7 @@ fn spread_of(measured: &SideResult) -> String {
 }
 
 /// Returns labels for numbers that are not to be trusted. The sides are named unless all are concerned.
-fn trust(page: &Page<'_>, row: &Compared) -> Vec<Chip> {
+fn trust(page: &Page<'_>, row: &ComparisonRow) -> Vec<Chip> {
     let measured =
         || row.sides.iter().enumerate().take(SIDES_MAX).filter_map(|(side, one)| Some((side, one.as_ref()?)));
     let kinds = [(Trust::Invalid, "dull", "invalid"), (Trust::Suspect, "other", "suspect")];
@@ -224,7 +224,7 @@ fn trust(page: &Page<'_>, row: &Compared) -> Vec<Chip> {
 }
 
 /// Returns labels for the sides' limiters, in the order of the sides. Neighbours with the same limiter share a label.
-fn limiters(row: &Compared) -> Vec<Chip> {
+fn limiters(row: &ComparisonRow) -> Vec<Chip> {
     let mut chips: Vec<Chip> = Vec::new();
     let mut last = None;
     for measured in row.sides.iter().take(SIDES_MAX).flatten() {

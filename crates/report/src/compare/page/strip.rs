@@ -3,7 +3,7 @@
 use model::comparison::{Measure, Row, SideResult};
 use model::numbers::round_step;
 
-use super::{Page, class, first_of, legend, row_caption};
+use super::{Page, class, legend, row_caption, truncation_note};
 use crate::html::{Figure, Markup};
 use crate::svg::{Anchor, Drawing, Path, Plot, Scale, Side, WIDTH, compact, fitted, thinned};
 use wording::comparison::{spread, value};
@@ -14,19 +14,19 @@ const BUCKETS: usize = 24;
 const SIDES_MAX: usize = 12;
 /// Places in a side's part of the width: of the first and last run, and of the mean.
 const RUNS: [f64; 2] = [0.1, 0.7];
-const MEAN: f64 = 0.86;
+const MEAN_X: f64 = 0.86;
 const TOP: f64 = 26.0;
 const BOTTOM: f64 = 168.0;
-const FLOOR: f64 = 26.0;
+const LABELS_HEIGHT: f64 = 26.0;
 /// Length of the tip of an arrow.
 const TIP: f64 = 5.0;
 /// Number of parts between round values over the height.
 const TICKS: f64 = 4.0;
 /// If the lowest value is below this share of the highest, the axis begins at zero.
-const FROM_ZERO: f64 = 0.5;
+const ZERO_BASED_SHARE: f64 = 0.5;
 /// Least height of an axis, as a share of its highest value. Smaller differences must not look large, and round values
 /// have no more than three digits.
-const NARROWEST: f64 = 0.04;
+const AXIS_SPAN_MIN: f64 = 0.04;
 
 /// One run: its place across, and its value on the axis.
 #[derive(Debug, Clone, Copy)]
@@ -64,7 +64,7 @@ pub(super) fn figure(page: &Page<'_>, row: &Row) -> Option<Figure> {
         .filter_map(|(_, side)| ends(side.as_ref()?))
         .any(|(from, to)| !drawn(from) || !drawn(to));
     let mut caption = row_caption(page, row);
-    caption.push_str(&first_of(sides.len(), row.sides.len()));
+    caption.push_str(&truncation_note(sides.len(), row.sides.len()));
     if is_cut {
         caption.push_str(" Lines that end in an arrow continue.");
     }
@@ -75,10 +75,10 @@ pub(super) fn figure(page: &Page<'_>, row: &Row) -> Option<Figure> {
         ));
     }
     let name = if row.measure.is_rate() { "Every run".to_owned() } else { "Every run: p99".to_owned() };
-    let mut drawing = Drawing::new(BOTTOM + FLOOR, &name, &caption);
-    let x = Side { scale: Scale::linear(0.0, sides.len() as f64, Plot::ACROSS), ticks: 0, label: compact };
-    let plot = Plot::new(x, [TOP, BOTTOM], |heights| Side {
-        scale: Scale::linear(low, high, heights),
+    let mut drawing = Drawing::new(BOTTOM + LABELS_HEIGHT, &name, &caption);
+    let x = Side { scale: Scale::linear(0.0, sides.len() as f64, Plot::X_RANGE), ticks: 0, label: compact };
+    let plot = Plot::new(x, [TOP, BOTTOM], |y_range| Side {
+        scale: Scale::linear(low, high, y_range),
         ticks: TICKS as usize + 1,
         label: compact,
     });
@@ -97,7 +97,7 @@ pub(super) fn figure(page: &Page<'_>, row: &Row) -> Option<Figure> {
     for (side, measured) in &sides {
         let Some(measured) = measured else { continue };
         let at: Vec<_> = all[*side].iter().map(|point| (point.at, point.value)).collect();
-        let mean = *side as f64 + MEAN;
+        let mean = *side as f64 + MEAN_X;
         let name = page.short_name(*side);
         let title = format!("{name}: {} {}", value(row, measured.mean), spread(measured));
         if let Some((from, to)) = ends(measured) {
@@ -154,29 +154,29 @@ fn unit(row: &Row) -> (f64, &'static str) {
 fn range(row: &Row, all: &[Vec<Point>], factor: f64) -> [f64; 2] {
     let values = || all.iter().flatten().map(|point| point.value).filter(|value| value.is_finite());
     let [low, high] = [f64::min, f64::max].map(|pick| values().reduce(pick).unwrap_or(1.0));
-    let span = (high - low).max(high.abs() * NARROWEST);
+    let span = (high - low).max(high.abs() * AXIS_SPAN_MIN);
     let ends = row.sides.iter().flatten().flat_map(|side| [side.ci95_low, side.ci95_high]);
     let ends = ends.flatten().map(|end| end / factor).filter(|end| end.is_finite());
     let (low, high) = ends
         .fold((low, high), |(low, high), end| (low.min(end.max(low - span)), high.max(end.min(high + span))));
-    if low < high * FROM_ZERO {
+    if low < high * ZERO_BASED_SHARE {
         return [0.0, high * 1.06];
     }
-    let step = round_step((high - low).max(high * NARROWEST) / TICKS);
+    let step = round_step((high - low).max(high * AXIS_SPAN_MIN) / TICKS);
     [(low / step - 0.2).floor().max(0.0) * step, (high / step + 0.2).ceil() * step]
 }
 
 /// Returns the width of a side's part.
 fn side_width(sides: usize) -> f64 {
-    (Plot::ACROSS[1] - Plot::ACROSS[0]) / sides.max(1) as f64
+    (Plot::X_RANGE[1] - Plot::X_RANGE[0]) / sides.max(1) as f64
 }
 
 /// Draws the line at the bottom with the names of the sides.
 fn floor(drawing: &mut Drawing, plot: &Plot, page: &Page<'_>, sides: usize) {
-    let bottom = plot.heights()[1];
+    let bottom = plot.y_range()[1];
     let mut line = Path::default();
-    line.go(Plot::ACROSS[0], bottom);
-    line.line(Plot::ACROSS[1], bottom);
+    line.go(Plot::X_RANGE[0], bottom);
+    line.line(Plot::X_RANGE[1], bottom);
     drawing.path("tick", &line);
     for side in 0..sides {
         let (x, _) = plot.place((side as f64 + 0.5, 0.0));

@@ -113,7 +113,7 @@ fn page_has_same_content_as_terminal() {
 }
 
 #[test]
-fn charts_of_changes_are_as_they_should_be() {
+fn change_charts_have_captions_and_coloured_dots() {
     let (_, text) = page_of(&[("before", vec![tuned()]), ("after", vec![repeated(&sample::run(), 1.0)])]);
     let (_, results) = text.split_once("id=\"results\"").unwrap();
     let (results, _) = results.split_once("</section>").unwrap();
@@ -277,7 +277,7 @@ fn many_sides_with_long_settings_fit() {
         .map(|index| Difference {
             name: format!("{index}{long}"),
             values: vec![Some(long.clone()); 45],
-            is_cause: true,
+            may_affect_results: true,
         })
         .collect();
     let row_warnings = (0..200).map(|index| format!("{index}{}", "&".repeat(600)));
@@ -377,7 +377,7 @@ fn line_beyond_chart_ends_in_arrow() {
 }
 
 #[test]
-fn runs_that_are_thinned_are_said_to_be() {
+fn page_states_that_runs_over_48_are_thinned() {
     let runs = |count: usize| {
         let (_, text) = page_of(&[("a", vec![sample::run(); count]), ("b", vec![sample::run(); 2])]);
         text.contains("For more than 48 runs per side, only lows and highs are drawn.")
@@ -398,7 +398,7 @@ fn comparison_page_is_not_read_as_run() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
     #[test]
-    fn any_runs_are_a_sound_page(one in sample::any_run(), other in sample::any_run(), names in any::<[String; 2]>()) {
+    fn any_comparison_gives_a_well_formed_page(one in sample::any_run(), other in sample::any_run(), names in any::<[String; 2]>()) {
         let sides = [(names[0].as_str(), vec![one.clone(), one]), (names[1].as_str(), vec![other])];
         let named = |(name, runs): &(&str, Vec<Run>)| {
             Side::from_runs((*name).to_owned(), &runs.iter().map(|run| (name.to_string(), run.clone())).collect::<Vec<_>>())

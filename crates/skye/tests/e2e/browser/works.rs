@@ -27,7 +27,7 @@ const POLICY: &str = "<meta http-equiv=\"Content-Security-Policy\" content=\"def
     style-src 'unsafe-inline'; img-src data:\">";
 
 #[test]
-fn whatever_spoils_a_page_is_found() {
+fn every_kind_of_page_defect_is_detected() {
     xtask::require!(chromium);
     let long = "word ".repeat(60);
     let bad: &[(&str, &str, &str, &[&str])] = &[

@@ -104,7 +104,7 @@ fn zeros_and_own_data_need_no_permission() {
 }
 
 #[test]
-fn stamps_of_a_file_are_data() {
+fn skye_blocks_at_other_offsets_count_as_data() {
     xtask::require!(root, loop, host);
     let (device, other) = (blank(16), blank(16));
     careful(&device, "--size 100%").run().did_not_panic().exits(0);
@@ -180,7 +180,7 @@ fn fake_tools_on_user_path_are_ignored() {
 }
 
 #[test]
-fn size_of_two_devices_is_the_id_of_neither() {
+fn ambiguous_size_is_refused_as_device_id() {
     xtask::require!(root, loop, host);
     let (device, other) = (zeroed(Device::with_size(11 * MIB)), zeroed(Device::with_size(11 * MIB)));
     let size = device.size();

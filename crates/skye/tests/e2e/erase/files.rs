@@ -140,7 +140,12 @@ fn swap_file_below_a_loop_is_refused() {
     run_command(Command::new("swapon").args(["--priority", "0"]).arg(&image));
     let _off = Undo(|| drop(run_command(Command::new("swapoff").arg(&image))));
     let program = writing(&device, &device_id(&device), "--erase-signature swap");
-    program.run().did_not_panic().exits(2).stderr_contains(&["its file is swap space"]).has_no_result();
+    program
+        .run()
+        .did_not_panic()
+        .exits(2)
+        .stderr_contains(&["its backing file is swap space"])
+        .has_no_result();
 }
 
 #[test]
@@ -158,6 +163,6 @@ fn file_part_changed_during_second_check_is_refused() {
     assert!(running.wait_until(|| is_claimed(&device.path)), "it opens the device for writing");
     drop(opener(tools.path(), "shift", &device.path));
     let ran = running.wait().did_not_panic().exits(2).has_no_result();
-    ran.stderr_contains(&["its file, or the part of it, changed since the first check"]);
+    ran.stderr_contains(&["its backing file, offset or size limit changed since the first check"]);
     assert!(fs::read(&device.image).unwrap().iter().all(|byte| *byte == 0));
 }

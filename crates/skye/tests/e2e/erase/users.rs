@@ -20,7 +20,7 @@ pub fn try_opener(home: &Path, how: &str, device: &Path) -> Option<ChildGuard> {
 }
 
 #[test]
-fn every_way_of_keeping_a_device_open_is_found() {
+fn device_mapped_open_or_registered_is_refused() {
     xtask::require!(root, loop, host);
     let device = Device::new(16);
     let home = scratch(MIB);
@@ -88,26 +88,26 @@ fn file_of_an_overlay_is_refused_by_both_paths() {
     let of_overlay = attach(&[], &merged.join(name));
     let first = Undo(|| detach(&of_overlay));
     let ran = writing(&of_overlay, &device_id(&of_overlay), "").run().did_not_panic().exits(2);
-    ran.stderr_contains(&["its file is on an overlay or a server, and may have another path"])
+    ran.stderr_contains(&["its backing file is on an overlay or a server, and may have another path"])
         .has_no_result();
     let of_upper = attach(&[], &files.join(name));
     let _second = Undo(|| detach(&of_upper));
     let ran = writing(&of_upper, &device_id(&of_upper), "").run().did_not_panic().exits(2);
     let other = of_overlay.file_name().unwrap().to_str().unwrap();
-    ran.stderr_contains(&[&format!("{other} may have the same file below it, by another path")])
+    ran.stderr_contains(&[&format!("{other} may have the same backing file, by another path")])
         .has_no_result();
     drop(first);
     // A process that has it open by its other path.
     let file = File::open(merged.join(name)).unwrap();
     let ran = writing(&of_upper, &device_id(&of_upper), "").run().did_not_panic().exits(2);
-    ran.stderr_contains(&["has a file that may be its file, by another path, open"]).has_no_result();
+    ran.stderr_contains(&["has a file that may be its backing file, by another path, open"]).has_no_result();
     drop(file);
     writing(&of_upper, &device_id(&of_upper), "--size 4m --dry-run").run().did_not_panic().exits(0);
     assert!(fs::read(files.join(name)).unwrap().iter().all(|byte| *byte == 0));
 }
 
 #[test]
-fn rings_that_show_no_files_are_refused() {
+fn unreadable_io_uring_file_list_is_refused() {
     xtask::require!(root, loop, host);
     let device = Device::new(16);
     let home = scratch(MIB);

@@ -38,7 +38,7 @@ fn saturated_link_is_named() {
 }
 
 #[test]
-fn latency_at_any_depth() {
+fn slow_device_or_server_is_latency_bound() {
     xtask::require!(root, loop, ext4, fuse);
     let rig = start(disk_over(Spec::fuse().slots(128).service_us(25_000)));
     let tests = sized(&["read:rnd4k:q32"][..], &["read:rnd4k", "read:rnd4k:q32", "read:rnd4k:t32"]);
@@ -53,7 +53,7 @@ fn latency_at_any_depth() {
 }
 
 #[test]
-fn queues_that_are_full() {
+fn full_device_queue_is_named() {
     xtask::require!(root, loop, ext4, fuse);
     let rig = start(disk_over(Spec::fuse().slots(32).service_us(5000)).requests(4));
     let tests = sized(&["read:rnd4k:t16"][..], &["read:rnd4k:t16", "read:rnd4k:q16"]);
@@ -65,9 +65,9 @@ fn queues_that_are_full() {
 }
 
 #[test]
-fn names_on_a_slow_server() {
+fn metadata_on_slow_server_is_latency_bound() {
     xtask::require!(root, fuse);
-    let rig = start(Spec::fuse().slots(64).names_us(5000));
+    let rig = start(Spec::fuse().slots(64).metadata_us(5000));
     let words = "--time 2 --files 200 --test create --test stat";
     let document = settled!(is_named(run_on(rig.path(), words), &["remote_latency"; 2]));
     let rows = phases(&document);
@@ -87,7 +87,7 @@ fn names_on_a_slow_server() {
 }
 
 #[test]
-fn servers_that_are_full() {
+fn server_with_all_slots_busy_is_saturated() {
     xtask::require!(root, fuse);
     let rig = start(Spec::fuse().slots(4).service_us(1000));
     let tests = sized(&["read:rnd4k:q16"][..], &["read:rnd4k:t16", "read:rnd4k:q16"]);
@@ -99,7 +99,7 @@ fn servers_that_are_full() {
 }
 
 #[test]
-fn flushes_that_take_their_time() {
+fn slow_flushes_are_journal_bound() {
     xtask::require!(root, loop, ext4, xfs, btrfs, fuse);
     let flushing = || Spec::fuse().slots(64).sync_us(2000);
     let ext4 = disk_over(flushing());
@@ -118,7 +118,7 @@ fn flushes_that_take_their_time() {
 }
 
 #[test]
-fn throttles() {
+fn cgroup_io_throttle_is_named() {
     xtask::require!(root, loop, ext4, blkio);
     // A short run names a limit of operations without root: that is the harder case.
     if sized(false, true) {

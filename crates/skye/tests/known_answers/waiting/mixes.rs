@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::FileExt;
 use std::time::Instant;
 
-use rig::{Rig, Served, Spec};
+use rig::{RequestLog, Rig, Spec};
 use serde_json::Value;
 
 use crate::limiters::disk_over;
@@ -36,7 +36,7 @@ fn rates_of_calls(rig: &Rig) -> (f64, f64) {
 }
 
 /// Returns the measured seconds of a run, and the answers of the server to all of it.
-fn measured(rig: &Rig, mix: &str, seconds: u32) -> (f64, Served, Value) {
+fn measured(rig: &Rig, mix: &str, seconds: u32) -> (f64, RequestLog, Value) {
     let _ = rig.take_served().unwrap();
     let words = format!("--no-probe --seed 7 --time {seconds} --test mix:{mix}:files=12");
     let ran = run_in(rig.path(), &words).run().did_not_panic().exits(0);
@@ -93,7 +93,7 @@ fn stalls_show_in_all_flows_that_they_delay() {
         let [closed, open] = &phases(&document)[..] else { panic!("two tests") };
         let limiter = &open["verdict"]["limiter"];
         let times = mean_ns(open) / mean_ns(closed);
-        let is_right = times >= 4.0 && limiter == "rate_limit_asked";
+        let is_right = times >= 4.0 && limiter == "requested_rate";
         let complaint = (!is_right)
             .then(|| format!("{times:.1} times: {} and {} ns, {limiter}", mean_ns(closed), mean_ns(open)));
         (answer((), complaint.as_slice()), disturbance(&document))
@@ -110,7 +110,7 @@ fn mix_duration_matches_its_calls() {
     let data_us = (data_seconds * 1e6) as u64;
     // One request is answered at a time, as a large read is several.
     let rig = start(
-        Spec::fuse().slots(1).names_us((name_seconds * 1e6) as u64).service_us(data_us).sync_us(data_us),
+        Spec::fuse().slots(1).metadata_us((name_seconds * 1e6) as u64).service_us(data_us).sync_us(data_us),
     );
     for mix in xtask::sized(&["mail"][..], &["mail", "web", "home", "build", "database", "photos"]) {
         settled!(settle(|| {
@@ -120,7 +120,7 @@ fn mix_duration_matches_its_calls() {
             // A flow on photos is long, and each operation needs some calls for a verdict.
             let times = if *mix == "photos" { 3 } else { 1 };
             let (long, of_long, document) = measured(&rig, mix, times * run_seconds);
-            let more = |of: fn(&Served) -> u64| of(&of_long) as f64 - of(&of_short) as f64;
+            let more = |of: fn(&RequestLog) -> u64| of(&of_long) as f64 - of(&of_short) as f64;
             let names = more(|served| served.names);
             let calls = more(|served| served.reads + served.writes + served.syncs);
             let (took, served) = (long - short, names * name_seconds + calls * data_seconds);

@@ -72,7 +72,7 @@ fn is_invalid(document: &Value, code: &str) {
 }
 
 #[test]
-fn two_kinds_of_answers_are_both_named() {
+fn bimodal_latency_has_both_modes() {
     xtask::require!(root, fuse);
     let rig = start(Spec::fuse().service_us(2000).slow(0.05, 20_000).only_reads());
     for test in sized(&["read:rnd4k:t16"][..], &["read:rnd4k:q16", "read:rnd4k:t16"]) {
@@ -130,7 +130,7 @@ fn slot_limited_server_rate_and_count_match() {
 }
 
 #[test]
-fn stalls_show_in_open_loops_as_users_feel_them() {
+fn open_loop_p99_includes_stalls() {
     xtask::require!(root, fuse);
     let rig = start(Spec::fuse().service_us(1000).stall_ms(200, 2000).only_reads());
     // Each test has a stall at least.
