@@ -67,7 +67,7 @@ pub struct FrameReader {
 /// Most bytes of other output before the first frame: the greeting of a shell.
 const GREETING_BYTES_MAX: usize = 64 << 10;
 /// Beginnings of the first document of the other side, whose forms never change.
-const FIRST_FRAME_PREFIXES: [&[u8]; 2] = [b"{\"protocol_", b"{\"wanted\":"];
+const FIRST_FRAME_PREFIXES: [&[u8]; 2] = [b"{\"protocol_", b"{\"architecture\":"];
 
 /// Largest room for bytes that a channel keeps between frames.
 const KEPT_BYTES: usize = 64 << 10;

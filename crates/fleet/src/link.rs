@@ -373,8 +373,9 @@ impl Link {
             let Some(document) = self.frames.next()? else { return Ok(()) };
             self.bytes += document.len();
             if !self.has_received_hello {
-                if let (Some(copy), Ok(wanted)) = (self.copy.take(), channel::decode(&document, DIGITS_MAX)) {
-                    let program = copy.program_for(&wanted).map_err(Malformed)?;
+                if let (Some(copy), Ok(request)) = (self.copy.take(), channel::decode(&document, DIGITS_MAX))
+                {
+                    let program = copy.program_for(&request).map_err(Malformed)?;
                     self.expect(Some(HELLO_TIMEOUT + waiting::transfer_time(program.len() as u64)), now);
                     self.program = Some((program, 0));
                     // The host has skipped the first one.

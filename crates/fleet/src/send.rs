@@ -25,7 +25,7 @@ const BLOCK_BYTES: usize = 1 << 16;
 /// fit. A file that is open for writing cannot be started: another descriptor reads it.
 const SCRIPT: &str = concat!(
     r#"command -v "$skye" >/dev/null 2>&1 && exec "$skye" "$@"; "#,
-    r#"body="{\"wanted\":\"$(uname -m)\"}"; mask=$(umask); umask 077; user=$(id -u); old=$(pwd -P); file=; "#,
+    r#"body="{\"architecture\":\"$(uname -m)\"}"; mask=$(umask); umask 077; user=$(id -u); old=$(pwd -P); file=; "#,
     r#"trap 'test -n "$file" && rm -f "./$file"' 0; trap 'exit 1' 1 2 13 15; "#,
     r#"for place in "$XDG_RUNTIME_DIR" /dev/shm /tmp /var/tmp "$HOME"; do "#,
     r#"case "$place" in /*) ;; *) continue ;; esac; cd -P "$place" 2>/dev/null || continue; "#,
@@ -68,10 +68,10 @@ impl Copy {
     ///
     /// # Errors
     /// The host is of another kind of machine.
-    pub fn program_for(&self, architecture: &ProgramRequest) -> Result<Arc<[u8]>, String> {
+    pub fn program_for(&self, request: &ProgramRequest) -> Result<Arc<[u8]>, String> {
         let own = std::env::consts::ARCH;
-        if architecture.architecture != own {
-            let machine = crate::texts::short(&architecture.architecture);
+        if request.architecture != own {
+            let machine = crate::texts::short(&request.architecture);
             return Err(format!("there is no skye, and this one is for {own}, not for {machine}"));
         }
         Ok(Arc::clone(&self.bytes))

@@ -38,7 +38,7 @@ const GROWTH_SHORTFALL_MAX: f64 = 0.1;
 /// If the rate grew by less than this share of the clients' growth, more of them bring nothing.
 const GROWTH_SHARE_MIN: f64 = 0.1;
 /// Codes of the notes that are made here.
-const OWN_CODES: [&str; 2] = ["slow_client", "never_together"];
+const OWN_CODES: [&str; 2] = ["slow_client", "never_concurrent"];
 
 /// The thresholds that explanations of limiters name.
 pub(crate) const THRESHOLDS: &[Threshold] = &[
@@ -317,7 +317,7 @@ fn never_concurrent(record: &PhaseRecord) -> Option<Finding> {
     let (together, rate) = (record.figures.together.as_ref()?, &record.figures.rate);
     let is_open = rate.durable_ops_per_second.is_none() && rate.into_cache_ops_per_second.is_none();
     (together.clients > 1 && together.window_ns == 0 && is_open)
-        .then(|| Finding::NeverTogether { clients: Count(together.clients.into()) })
+        .then(|| Finding::NeverConcurrent { clients: Count(together.clients.into()) })
 }
 
 /// Returns a finding for each client that is far below the median.
@@ -503,7 +503,7 @@ mod tests {
             });
             record.judged.verdict.unwrap().trust_reasons
         };
-        assert_eq!(of(0, None), ["never_together"]);
+        assert_eq!(of(0, None), ["never_concurrent"]);
         assert!(of(1_000_000, None).is_empty() && of(0, Some(200.0)).is_empty());
     }
 

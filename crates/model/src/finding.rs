@@ -488,9 +488,9 @@ findings! {
         /// Writes that ended with their part of the limit.
         WriteLimitReached { elapsed_seconds: Seconds, limit_bytes: Bytes }
     }
-    "never_together" Suspect {
+    "never_concurrent" Suspect {
         /// Clients that ended before other clients started.
-        NeverTogether { clients: Count }
+        NeverConcurrent { clients: Count }
     }
     "slow_client" Remark {
         /// A client far below the other clients.

@@ -168,17 +168,38 @@ fn other_paths(root: &Root, place: &SysfsDevice, found: &mut Obstacles) {
     }
 }
 
-/// Returns what this machine exports over NVMe, whose target driver takes no lock: names of subsystems, and paths of devices
-/// or files.
+/// Returns what drivers of this machine export without a lock on it: by which driver, and paths of devices or files.
 fn exported(root: &Root) -> Vec<(String, String)> {
-    const SUBSYSTEMS: &str = "sys/kernel/config/nvmet/subsystems";
+    const CONFIG: &str = "sys/kernel/config";
     let mut found = Vec::new();
-    for subsystem in root.list(SUBSYSTEMS) {
-        for number in root.list(&format!("{SUBSYSTEMS}/{subsystem}/namespaces")) {
-            let at = format!("{SUBSYSTEMS}/{subsystem}/namespaces/{number}");
+    let subsystems = format!("{CONFIG}/nvmet/subsystems");
+    for subsystem in root.list(&subsystems) {
+        for number in root.list(&format!("{subsystems}/{subsystem}/namespaces")) {
+            let at = format!("{subsystems}/{subsystem}/namespaces/{number}");
             let is_on = root.line(&format!("{at}/enable")).as_deref() == Some("1");
             let path = root.line(&format!("{at}/device_path")).filter(|_| is_on);
-            found.extend(path.map(|path| (subsystem.clone(), path)));
+            found.extend(path.map(|path| (format!("over NVMe as {subsystem}"), path)));
+        }
+    }
+    // LIO locks devices of "iblock", and no files.
+    let cores = format!("{CONFIG}/target/core");
+    for core in root.list(&cores).into_iter().filter(|core| core.starts_with("fileio_")) {
+        for name in root.list(&format!("{cores}/{core}")) {
+            let text = root.read(&format!("{cores}/{core}/{name}/info")).unwrap_or_default();
+            // `fd_show_configfs_dev_params` (drivers/target/target_core_file.c).
+            let path = text.split_once("File: ").and_then(|(_, rest)| rest.split_once("  Size: "));
+            found.extend(path.map(|(path, _)| (format!("over SCSI as {name}"), path.to_owned())));
+        }
+    }
+    let gadgets = format!("{CONFIG}/usb_gadget");
+    for gadget in root.list(&gadgets) {
+        let functions = format!("{gadgets}/{gadget}/functions");
+        for function in root.list(&functions).into_iter().filter(|name| name.starts_with("mass_storage.")) {
+            for unit in root.list(&format!("{functions}/{function}")) {
+                let path = root.line(&format!("{functions}/{function}/{unit}/file"));
+                let path = path.filter(|path| !path.is_empty());
+                found.extend(path.map(|path| (format!("over USB as {gadget}"), path)));
+            }
         }
     }
     found
@@ -186,11 +207,11 @@ fn exported(root: &Root) -> Vec<(String, String)> {
 
 /// Returns the devices of a family that are exported.
 fn exports(root: &Root, exported: &[(String, String)], family: &[SysfsDevice]) -> Vec<String> {
-    let found = exported.iter().filter_map(|(subsystem, path)| {
+    let found = exported.iter().filter_map(|(driver, path)| {
         let device = crate::stack::source_device(root, path)?;
-        family.iter().any(|place| place.name == device).then_some((subsystem, device))
+        family.iter().any(|place| place.name == device).then_some((driver, device))
     });
-    found.map(|(subsystem, device)| format!("{device} is exported over NVMe as {subsystem}")).collect()
+    found.map(|(driver, device)| format!("{device} is exported {driver}")).collect()
 }
 
 /// Asks each loop device for its file: paths of other mount namespaces mislead. Adds those on a device of the family, and
@@ -419,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn nvme_export_is_a_use() {
+    fn exports_of_all_drivers_are_uses() {
         let home = machine();
         let at = "sys/kernel/config/nvmet/subsystems/tank/namespaces/1";
         set(&home, &format!("{at}/device_path"), "/dev/sda2\n");
@@ -427,6 +448,15 @@ mod tests {
         assert_eq!(obstacle_texts(&home, "sda").0, Vec::<String>::new());
         set(&home, &format!("{at}/enable"), "1\n");
         assert_eq!(obstacle_texts(&home, "sda").0, ["sda2 is exported over NVMe as tank"]);
+        let text = "Status: ACTIVATED  Max Queue Depth: 128\n        TCM FILEIO ID: 0        \
+                    File: /dev/sdb1  Size: 2097152  Mode: Buffered-WCE Async: 0\n";
+        set(&home, "sys/kernel/config/target/core/fileio_0/disk1/info", text);
+        assert_eq!(obstacle_texts(&home, "sdb").0, ["sdb1 is exported over SCSI as disk1"]);
+        let unit = "sys/kernel/config/usb_gadget/g1/functions/mass_storage.0/lun.0/file";
+        set(&home, unit, "\n");
+        assert_eq!(obstacle_texts(&home, "sdb2").0, Vec::<String>::new());
+        set(&home, unit, "/dev/sdb2\n");
+        assert_eq!(obstacle_texts(&home, "sdb2").0, ["sdb2 is exported over USB as g1"]);
     }
 
     #[test]

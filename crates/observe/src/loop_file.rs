@@ -4,6 +4,7 @@
 //! may be gone or belong to another namespace. So a path counts only where it leads to that device and inode.
 //! Anything else about the file comes from there: its size, its times, and its file system.
 
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -15,7 +16,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, Statx, StatxFlags, statx};
 use crate::block_device::{Backing, FileId, backing};
 use crate::holding::{VisibleMount, all_mounts};
 use crate::identity::file_system_magic;
-use crate::parse::mountinfo::unescape;
+use crate::parse::mountinfo::{Mount, unescape};
 use crate::root::Root;
 
 /// Magic numbers of tmpfs, ramfs, hugetlbfs, btrfs, bcachefs and ZFS (linux/magic.h). Each file there has one inode, although
@@ -129,7 +130,7 @@ pub(crate) struct KernelUses {
 }
 
 /// Returns the kernel's own uses of a file, which no list of open files shows. They are swap space, mounts of the file itself,
-/// and exports over NVMe, but not loop devices.
+/// and exports, but not loop devices.
 pub(crate) fn kernel_uses(
     root: &Root,
     mounts: &[VisibleMount],
@@ -154,17 +155,27 @@ pub(crate) fn kernel_uses(
             _ => {}
         }
     }
+    // EROFS is the one file system that the kernel mounts from a file without a loop device.
+    let is_from_file = |mount: &Mount| {
+        mount.file_system == "erofs"
+            && mount.major == 0
+            && !mount.super_options.iter().any(|option| option.starts_with("fsid="))
+    };
+    // The kernel lists such a file system also if no mount of it is visible: a detached one, or one without a process.
+    let listed = root.list("sys/fs/erofs").into_iter().filter(|name| name.starts_with("erofs-")).count();
+    let visible = mounts.iter().filter(|seen| is_from_file(&seen.mount)).map(|seen| seen.mount.minor);
+    if listed > visible.collect::<HashSet<_>>().len() {
+        found
+            .unknown
+            .push("an EROFS file system is mounted from a file, and its mount is not visible".into());
+    }
     for seen in mounts {
         let mount = &seen.mount;
-        // EROFS is the one file system that the kernel mounts from a file without a loop device.
-        let is_from_file = mount.file_system == "erofs"
-            && mount.major == 0
-            && !mount.super_options.iter().any(|option| option.starts_with("fsid="));
         match ids(&mount.source, std::slice::from_ref(seen)) {
             ids if ids.contains(&file) => {
                 found.uses.push(format!("its backing file is mounted at {}", mount.mount_point));
             }
-            ids if ids.is_empty() && is_from_file => found.unknown.push(format!(
+            ids if ids.is_empty() && is_from_file(mount) => found.unknown.push(format!(
                 "the file {} that is mounted at {} is not visible at its path",
                 mount.source, mount.mount_point
             )),
@@ -173,7 +184,7 @@ pub(crate) fn kernel_uses(
     }
     for path in exported {
         if ids(path, mounts).contains(&file) {
-            found.uses.push("its backing file is exported over NVMe".into());
+            found.uses.push("its backing file is exported".into());
         }
     }
     found
@@ -226,6 +237,13 @@ mod tests {
         assert_eq!(uses(&mounted("erofs", "/hidden/image", Some(77))), used);
         let unknown = "the file image that is mounted at /at is not visible at its path";
         assert_eq!(uses(&mounted("erofs", "image", Some(77))), kernel(&[], &[unknown]));
+        // The kernel lists one more than the mounts that are visible.
+        for name in ["features", "loop7", "erofs-339"] {
+            fs::create_dir_all(home.path().join("sys/fs/erofs").join(name)).unwrap();
+        }
+        assert_eq!(uses(&mounted("erofs", "/other", None)), kernel(&[], &[]));
+        let hidden = "an EROFS file system is mounted from a file, and its mount is not visible";
+        assert_eq!(uses(&mounted("tmpfs", "tmpfs", None)), kernel(&[], &[hidden]));
     }
 
     #[test]
@@ -242,7 +260,7 @@ mod tests {
         assert_eq!(swaps("/a\\040b"), kernel(&[], &["the swap file /a b is not visible at its path"]));
         fs::remove_file(home.path().join("proc/swaps")).unwrap();
         let exported = kernel_uses(&root, &[], &["/image".into()], file);
-        assert_eq!(exported, kernel(&["its backing file is exported over NVMe"], &[]));
+        assert_eq!(exported, kernel(&["its backing file is exported"], &[]));
     }
 
     #[test]

@@ -303,7 +303,8 @@ fn is_ring(path: &Path) -> bool {
     readlinkat(CWD, path, Vec::new()).is_ok_and(|link| link.to_bytes() == RING)
 }
 
-/// Returns what is wanted of the files of a ring.
+/// Returns what is wanted of the files of a ring. The kernel lists their paths alone, and another file may have such a path by
+/// now. A path counts where a descriptor of the thread has it, too, as that leads to the file itself.
 fn registered(
     root: &Root,
     task: i32,
@@ -311,6 +312,11 @@ fn registered(
     wanted: &SearchTarget,
 ) -> Result<Option<String>, Unreadable> {
     let text = root.read(&format!("proc/{task}/fdinfo/{number}")).ok_or(Unreadable::Files)?;
+    let descriptors = root.list(&format!("proc/{task}/fd"));
+    let links = descriptors.iter().filter_map(|number| {
+        readlinkat(CWD, root.path(&format!("proc/{task}/fd/{number}")), Vec::new()).ok()
+    });
+    let links: Vec<_> = links.map(|link| link.to_string_lossy().into_owned()).collect();
     let mut unread = None;
     for path in registered_paths(&text).ok_or(Unreadable::Rings)? {
         if NON_PATH_PREFIXES.iter().any(|name| path.starts_with(name)) {
@@ -320,7 +326,7 @@ fn registered(
         let theirs = root.path(&format!("proc/{task}/root")).join(path.trim_start_matches('/'));
         let places = [root.path(&path), theirs].into_iter().filter(|_| path.starts_with('/'));
         let found: Vec<_> = places.filter_map(|place| wanted.match_path(&place).ok()).collect();
-        if found.is_empty() {
+        if !links.iter().any(|link| *link == path || link.ends_with(&format!("/{path}"))) {
             unread = Some(Unreadable::Rings);
         }
         for match_path in found {

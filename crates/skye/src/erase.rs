@@ -603,6 +603,19 @@ mod tests {
     }
 
     #[test]
+    fn data_below_a_stale_page_cache_is_found() {
+        xtask::require!(root, loop, host);
+        let device = Loop::new();
+        let (target, _) = device.check();
+        let opened = open_raw(&target, OFlags::RDONLY).unwrap();
+        let found = || contents::scan(&opened, SIZE_BYTES, &AtomicU64::new(0)).unwrap().data_at_bytes;
+        assert_eq!(found(), None);
+        let file = File::options().write(true).open(device.home.path().join("first")).unwrap();
+        file.write_all_at(b"row", 1 << 20).unwrap();
+        assert_eq!(found(), Some(1 << 20));
+    }
+
+    #[test]
     fn file_write_with_restored_time_is_refused() {
         xtask::require!(root, loop, host);
         let device = Loop::new();

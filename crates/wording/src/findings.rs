@@ -389,10 +389,10 @@ findings! {
         means "The test ended at its share of the write limit, before its time limit. A larger `--write-limit` lets it write more.":
         WriteLimitReached "ended at the write limit", "the test stopped after {elapsed_seconds} at its share of the write limit ({limit_bytes})";
 
-    "never_together" "`?`"
+    "never_concurrent" "`?`"
         when "runs of several clients, in tests without a sync at their end"
         means "A client finished before another started, so the rate covers the time until the last one finished. More work per client, or a `--time`, makes them overlap.":
-        NeverTogether "the clients never overlapped", "the {clients} clients never overlapped; the rate covers the time until the last one finished";
+        NeverConcurrent "the clients never overlapped", "the {clients} clients never overlapped; the rate covers the time until the last one finished";
 
     "slow_client" "`·`"
         when "runs of several clients; a client more than 20 % below the median of their rates"

@@ -1,8 +1,8 @@
 //! Contents of a device that is to be erased, as far as a few seconds show them.
 //!
 //! The first and the last 16 MiB are read whole. Between them, 4 KiB are read at up to 4,096 random places, one in each of
-//! as many equal parts. A block of zeros is free, and so is a block that an earlier run of skye wrote there. Any other
-//! block is data.
+//! as many equal parts. Then all of a small device is read. A block of zeros is free, and so is a block that an earlier run
+//! of skye wrote there. Any other block is data.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -23,7 +23,9 @@ const PLACES_MAX: u64 = 4096;
 const BLOCK_BYTES: u64 = 4096;
 /// Size of one read at the ends.
 const CHUNK_BYTES: usize = 1 << 20;
-/// Time for the places between the ends. A hard disk reads some 100 of them in a second.
+/// Largest device that is read whole. [`formats`] does not inspect the backup superblocks of custom layouts.
+const WHOLE_BYTES_MAX: u64 = 2 << 30;
+/// Time for all between the ends. A hard disk reads some 100 of the places, or 200 MB, in a second.
 const TIME_MAX: Duration = Duration::from_secs(20);
 
 /// Contents of a device, as far as they were read.
@@ -42,29 +44,34 @@ pub struct Contents {
 /// # Errors
 /// A place cannot be read, in a clause with its offset.
 pub fn scan(device: &OwnedFd, size_bytes: u64, progress: &AtomicU64) -> Result<Contents, String> {
+    // Pages that another program has read may be older than the device: the file below a loop changes without them.
+    let _ = rustix::fs::fsync(device);
+    let _ = fadvise(device, 0, None, Advice::DontNeed);
     let mut found = Contents::default();
     let mut earlier = EarlierData::default();
     let since = Instant::now();
     let head = END_BYTES.min(size_bytes);
     // Blocks begin at multiples of their size, so that stamps begin where blocks do.
     let tail = (size_bytes.saturating_sub(END_BYTES) / BLOCK_BYTES * BLOCK_BYTES).max(head);
-    let ends = [(0, head), (tail, size_bytes)];
-    let chunks = ends.into_iter().flat_map(|(from, to)| {
+    let chunks = |from: u64, to: u64, is_end: bool| {
         let starts = (from..to).step_by(CHUNK_BYTES);
-        starts.map(move |start| (start, (to - start).min(CHUNK_BYTES as u64) as usize, true))
-    });
+        starts.map(move |start| (start, (to - start).min(CHUNK_BYTES as u64) as usize, is_end))
+    };
+    let ends = chunks(0, head, true).chain(chunks(tail, size_bytes, true));
     let blocks = (tail - head) / BLOCK_BYTES;
     let places = blocks.min(PLACES_MAX);
     let between = (0..places).map(|place| {
         let part = place * blocks / places..(place + 1) * blocks / places;
         (head + fastrand::u64(part) * BLOCK_BYTES, BLOCK_BYTES as usize, false)
     });
-    for (start, len, is_end) in chunks.chain(between) {
+    let rest = chunks(head, if size_bytes > WHOLE_BYTES_MAX { head } else { tail }, false);
+    for (start, len, is_end) in ends.chain(between).chain(rest) {
         if !is_end && since.elapsed() > TIME_MAX {
             break;
         }
         let bytes = device.read(start, len).map_err(|error| unreadable(start, &error))?;
-        found.read_bytes += bytes.len() as u64;
+        // What is read whole has the places between the ends, too.
+        found.read_bytes = (found.read_bytes + bytes.len() as u64).min(size_bytes);
         progress.fetch_add(1, Ordering::Relaxed);
         for (index, block) in bytes.chunks(BLOCK_BYTES as usize).enumerate() {
             let at = start + index as u64 * BLOCK_BYTES;
@@ -137,7 +144,7 @@ mod tests {
 
     use super::*;
 
-    const SIZE_BYTES: u64 = 200 << 20;
+    const SIZE_BYTES: u64 = WHOLE_BYTES_MAX + (200 << 20);
 
     fn scan_file(file: &File) -> Contents {
         scan(&file.try_clone().unwrap().into(), file.metadata().unwrap().len(), &AtomicU64::new(0)).unwrap()
@@ -158,8 +165,17 @@ mod tests {
         };
         assert_eq!(read(SIZE_BYTES), 2 * END_BYTES + PLACES_MAX * BLOCK_BYTES);
         // Small devices are read whole.
-        for size_bytes in [0, 512, 4096 + 512, END_BYTES + 512, 2 * END_BYTES, 2 * END_BYTES + 4096 * 100] {
+        for size_bytes in [0, 512, 4096 + 512, END_BYTES + 512, 2 * END_BYTES, 300 << 20] {
             assert_eq!(read(size_bytes), size_bytes);
+        }
+    }
+
+    #[test]
+    fn single_byte_on_small_device_is_data() {
+        for at in [END_BYTES, 77 << 20, (200 << 20) - END_BYTES - 1] {
+            let file = sparse(200 << 20);
+            file.write_all_at(&[1], at).unwrap();
+            assert_eq!(scan_file(&file).data_at_bytes, Some(at / 4096 * 4096), "{at}");
         }
     }
 

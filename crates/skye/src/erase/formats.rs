@@ -12,8 +12,16 @@ const GIB: u64 = 1 << 30;
 const TIB: u64 = 1 << 40;
 /// Block groups with backups under `sparse_super`: 1 and the first powers of 3, 5 and 7 (ext4(5)).
 const EXT_GROUPS: [u64; 8] = [1, 3, 5, 7, 9, 25, 27, 49];
+/// Most blocks, or clusters of `bigalloc`, in a block group (`EXT2_MAX_BLOCKS_PER_GROUP` of e2fsprogs).
+const EXT_GROUP_BLOCKS_MAX: u64 = (1 << 16) - 8;
+/// Blocks in a cluster of `bigalloc`, unless the user sets another number (mke2fs(8), `-C`).
+const EXT_CLUSTER_BLOCKS: u64 = 16;
 /// Numbers of allocation groups that mkfs.xfs chooses: few by default, a power of two or one a CPU on large devices.
 const XFS_GROUPS_MAX: u64 = 64;
+/// Numbers of allocation groups on a striped device (`calc_default_ag_geometry` of xfsprogs).
+const XFS_GROUPS_STRIPED: [u64; 4] = [4, 8, 16, 32];
+/// Stripe units in KiB. A group ends at a multiple of one, or one before that.
+const XFS_STRIPE_UNITS_KIB: [u64; 9] = [8, 16, 32, 64, 128, 256, 512, 1024, 2048];
 
 /// A place where a format has a magic number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,19 +77,27 @@ pub fn places(size_bytes: u64) -> Vec<FormatLocation> {
     let end = Format::Magic("vhd", 0, b"conectix");
     places.push(FormatLocation { offset_bytes: size_bytes.saturating_sub(SECTOR), format: end });
     for block_bytes in (0..7).map(|shift| KIB << shift) {
-        // Blocks of 1 KiB begin after the boot sector's (s_first_data_block).
+        // A bitmap of one block has a bit for each block of a group.
+        let group_bytes = (8 * block_bytes).min(EXT_GROUP_BLOCKS_MAX) * block_bytes;
+        // Blocks of 1 KiB begin after the boot sector's (s_first_data_block), and clusters at 0.
         let first = if block_bytes == KIB { KIB } else { 0 };
-        let group_bytes = 8 * block_bytes * block_bytes;
-        places.extend(EXT_GROUPS.iter().map(|group| FormatLocation {
-            offset_bytes: first + group * group_bytes,
-            format: Format::Ext { group: *group, block_bytes },
-        }));
+        for (first, group_bytes) in [(first, group_bytes), (0, EXT_CLUSTER_BLOCKS * group_bytes)] {
+            places.extend(EXT_GROUPS.iter().map(|group| FormatLocation {
+                offset_bytes: first + group * group_bytes,
+                format: Format::Ext { group: *group, block_bytes },
+            }));
+        }
     }
     let xfs = |offset_bytes| FormatLocation { offset_bytes, format: Format::Xfs };
     for block_bytes in [SECTOR, KIB, 4 * KIB] {
         let blocks = size_bytes / block_bytes;
         let groups = (2..=XFS_GROUPS_MAX).chain([128, 256, 512]);
         places.extend(groups.map(|groups| xfs(blocks.div_ceil(groups) * block_bytes)));
+    }
+    for unit_bytes in XFS_STRIPE_UNITS_KIB.map(|unit| unit * KIB) {
+        for units in XFS_GROUPS_STRIPED.map(|groups| size_bytes / groups / unit_bytes) {
+            places.extend((units.saturating_sub(1)..=units + 2).map(|units| xfs(units * unit_bytes)));
+        }
     }
     places.push(xfs(TIB));
     // `btrfs_sb_offset` (fs/btrfs/disk-io.h).
@@ -165,13 +181,16 @@ mod tests {
     #[test]
     fn backup_superblocks_are_found_without_the_first() {
         xtask::require!(ext4, xfs, btrfs);
-        let makers: [(&str, &str, &[&str], u64); 7] = [
+        let makers: [(&str, &str, &[&str], u64); 10] = [
             ("ext4", "mkfs.ext4", &["-qF"], 300 * MIB),
             ("ext4", "mkfs.ext4", &["-qF", "-b", "1024"], 40 * MIB),
             ("ext3", "mkfs.ext3", &["-qF", "-b", "2048"], 100 * MIB),
             ("ext2", "mkfs.ext2", &["-qF", "-b", "4096"], 300 * MIB),
             ("xfs", "mkfs.xfs", &["-qf"], 400 * MIB + 4096 * 3),
             ("xfs", "mkfs.xfs", &["-qf", "-d", "agcount=7"], 700 * MIB),
+            ("ext4", "mkfs.ext4", &["-qFF", "-b", "8192"], 1100 * MIB),
+            ("ext4", "mkfs.ext4", &["-qF", "-b", "1024", "-O", "bigalloc", "-C", "16384"], 300 * MIB),
+            ("xfs", "mkfs.xfs", &["-qf", "-d", "su=64k,sw=4"], 1300 * MIB),
             ("btrfs", "mkfs.btrfs", &["-qf"], 300 * MIB),
         ];
         for (name, program, arguments, size_bytes) in makers {

@@ -170,7 +170,7 @@ fn unaligned_direct_io_block_size_is_refused() {
             ],
         ),
         ("read:rnd4kB", ["read:rnd4000", "4kB is 4000 bytes", "multiples of 512", "use rnd4k (4096 bytes)"]),
-        ("read:rnd700", ["read:rnd700", "blocks have 700 bytes", "multiples of 512", "use rnd1k"]),
+        ("read:rnd700", ["read:rnd700", "the block size is 700 bytes", "multiples of 512", "use rnd1k"]),
     ] {
         let words = format!("--size 8m --allow low-space --test {test}");
         refused(ext4.path(), &words, &message).stderr_contains(&[ext4.path().to_str().unwrap()]);
@@ -263,7 +263,7 @@ fn numbers_that_mean_nothing_are_refused() {
         let ran = skye().arg("run").arg(format!("sim:{}", file.display())).words("--test read:rnd4k").run();
         ran.did_not_panic().exits(2).stderr_contains(&[file.to_str().unwrap(), message]);
     }
-    refused(home.path(), "--write-limit 18446744073709551615", &["limits nothing"]);
+    refused(home.path(), "--write-limit 18446744073709551615", &["too large to have an effect"]);
     assert_nothing_left(home.path());
 }
 

@@ -148,7 +148,7 @@ fn fail_on_limit_sets_exit_code() {
     // A gate that nothing can fail is no gate.
     compare(&[&once, &slow], "--fail-on throughput<-5%")
         .exits(2)
-        .stderr_contains(&["cannot decide", "--repeat 6"]);
+        .stderr_contains(&["cannot evaluate", "--repeat 6"]);
     compare(&[&slow, &fast], "--fail-on speed<-5%").exits(2).stderr_contains(&["throughput, p99"]);
     let text = compare(&[&once, &slow], "").exits(0).stdout;
     assert!(text.contains("n=1") && text.contains("--repeat 6") && !text.contains("p="), "{text}");
@@ -297,7 +297,7 @@ fn ab_finds_known_difference_and_equality() {
         program.words("--seed 7").words(words).run().did_not_panic()
     };
     let text = ab(&b, "").exits(0).stdout;
-    assert!(text.contains("measured in turns") && text.contains("faster in 1 test"), "{text}");
+    assert!(text.contains("measured alternately") && text.contains("faster in 1 test"), "{text}");
     let same = ab(&a, "").exits(0).stdout;
     assert!(same.contains("the same in 1 test"), "{same}");
     ab(&b, "--fail-on throughput>4%").exits(4);
@@ -335,7 +335,7 @@ fn ab_of_two_directories_saves_two_paired_runs() {
     assert!(firsts(0).iter().zip(&firsts(1)).all(|(one, other)| one != other), "one of the two goes first");
     let state = ran.home().join("state");
     let text = skye().env("XDG_STATE_HOME", &state).words("compare @-1 @").run().exits(0).stdout;
-    assert!(text.contains("measured in turns"), "{text}");
+    assert!(text.contains("measured alternately"), "{text}");
 }
 
 #[test]

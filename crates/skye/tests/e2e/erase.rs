@@ -422,9 +422,12 @@ fn device_below_loop_device_is_refused_by_any_path() {
     let (major, minor) = numbers.trim().split_once(':').unwrap();
     run_command(Command::new("mknod").arg(&node).args(["b", major, minor]));
     // The last one shares the file below, and lies on nothing that sysfs knows.
-    for (below, message) in
-        [(&device.path, "is on"), (&node, "is on"), (&part, "is on"), (&device.image, "the same file")]
-    {
+    for (below, message) in [
+        (&device.path, "is on"),
+        (&node, "is on"),
+        (&part, "is on"),
+        (&device.image, "the same backing file"),
+    ] {
         let above = attach(&[], below);
         let attached = Undo(|| detach(&above));
         refused(&device, "", &[above.file_name().unwrap().to_str().unwrap(), message]);
@@ -647,14 +650,14 @@ fn erase_id_must_match_device_in_full() {
     // A link leads where it leads, and the ID decides.
     let link = device.home.path().join("link");
     symlink(&other.path, &link).unwrap();
-    let leads = format!("cannot erase {}, which {} leads to", other.path.display(), link.display());
+    let leads = format!("cannot erase {} (given as {})", other.path.display(), link.display());
     refused_as(writing(&link, &size, ""), &other, &[&leads, &text(&size)]);
     let ran = writing(&link, &other.id(), "--allow busy").run().did_not_panic().exits(0);
     ran.stderr_contains(&[&format!("erases {} (", other.path.display())]);
     // The whole device cannot be asked for beyond its end, nor more than may be written.
     let before = device.contents();
     for (words, message) in [
-        ("--size 38m", "it has 37 MiB; use a smaller --size"),
+        ("--size 38m", "its size is 37 MiB; use a smaller --size"),
         ("--size 10m --write-limit 1m", "use --write-limit"),
         ("--test create", "a block device, not a directory"),
         ("--test write:fresh", "fresh is for files that skye creates"),

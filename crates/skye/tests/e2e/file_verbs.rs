@@ -269,7 +269,7 @@ fn remove_test_keeps_foreign_files() {
     let ran = running.wait().did_not_panic().exits(1);
     let ran = ran.output_contains(&[
         "cannot remove all of",
-        "names that skye did not make",
+        "files that skye did not create",
         "move them to another directory",
     ]);
     let diary = planted.unwrap();

@@ -445,9 +445,9 @@ fn plan_with_unknown_client_number_is_refused() {
     for (number, count) in [(5, 1), (1, 1), (0, 0)] {
         let plan = json!({"request": request, "seed": 7, "number": number, "count": count, "clients_on_file_system": 1});
         let mut talk = Talk::in_session(home.path(), "s");
-        assert_eq!(talk.try_order(&json!({"plan": plan})).0, "found");
+        assert_eq!(talk.try_order(&json!({"plan": plan})).0, "machine_and_target");
         let message = talk.read();
-        assert!(message["failed"].to_string().contains("its number"), "{message}");
+        assert!(message["failed"].to_string().contains("client number"), "{message}");
         talk.child.kill().unwrap();
         talk.child.wait().unwrap();
     }
@@ -687,7 +687,7 @@ fn answer(frames: &[Value], last: &Value, mut orders: impl Read, mut answers: im
         let order: Value = serde_json::from_slice(&document).unwrap();
         let is = |name: &str| order.get(name).is_some();
         let answers_to = [
-            ("session", "found"),
+            ("session", "machine_and_target"),
             ("plan", "planned"),
             ("open", "opened"),
             ("lay_out", "laid_out"),

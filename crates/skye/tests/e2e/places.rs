@@ -285,7 +285,7 @@ fn hosts_take_a_quoted_directory_with_a_comma() {
     run(format!("local:\"{path}\"")).exits(0);
     run(format!("local:{path}"))
         .exits(2)
-        .stderr_contains(&["ends a directory at a comma", &format!("use local:\"{path}\"")]);
+        .stderr_contains(&["a comma ends the directory name", &format!("use local:\"{path}\"")]);
     assert_nothing_left(&directory);
 }
 

@@ -33,7 +33,7 @@ exec "$FAKE_TESTS" --exact waits::fake_agent_relays_frames_until_its_step --noca
 
 /// Frames of an agent, in their order.
 const STEPS: [&str; 9] =
-    ["hello", "found", "pong", "planned", "opened", "laid_out", "ready", "measured", "closed"];
+    ["hello", "machine_and_target", "pong", "planned", "opened", "laid_out", "ready", "measured", "closed"];
 /// Ways of an agent to do harm, in the place of a frame and after it.
 const HARMS: [&str; 9] =
     ["beats", "bytes", "nothing", "garbage", "stop", "die", "repeats", "floods", "fails"];
@@ -210,7 +210,7 @@ fn measured_by(ran: &Output, client: u64) -> bool {
 #[test]
 fn signals_end_every_wait_for_a_client() {
     let mut cases: Vec<_> = [
-        ("found", "beats"),
+        ("machine_and_target", "beats"),
         ("planned", "bytes"),
         ("laid_out", "beats"),
         ("ready", "bytes"),
@@ -242,7 +242,7 @@ fn signals_end_every_wait_for_a_client() {
 #[test]
 fn silent_and_broken_clients_are_lost_without_a_signal() {
     let harms = ["nothing", "stop", "garbage", "die", "fails"];
-    let steps: &[&str] = if xtask::sized(false, true) { &STEPS } else { &["found", "measured"] };
+    let steps: &[&str] = if xtask::sized(false, true) { &STEPS } else { &["machine_and_target", "measured"] };
     let cases: Vec<_> = steps.iter().flat_map(|step| harms.map(|harm| (*step, harm))).collect();
     for some in cases.chunks(8) {
         side_by_side(some.to_vec(), |(step, harm)| {
@@ -258,7 +258,7 @@ fn silent_and_broken_clients_are_lost_without_a_signal() {
 
 #[test]
 fn client_without_progress_times_out() {
-    let short: &[&str] = &["found", "opened", "measured"];
+    let short: &[&str] = &["machine_and_target", "opened", "measured"];
     let steps = xtask::sized(short, &STEPS);
     let cases: Vec<_> = steps.iter().flat_map(|step| ["beats", "bytes"].map(|harm| (*step, harm))).collect();
     side_by_side(cases, |(step, harm)| {
@@ -297,7 +297,7 @@ fn lost_client_with_a_directory_gets_a_clean_hint() {
 
 #[test]
 fn signals_before_anything_is_written_have_their_exit_code() {
-    side_by_side(vec!["found", "planned"], |step| {
+    side_by_side(vec!["machine_and_target", "planned"], |step| {
         let mut hostile = Hostile::begin(step, "beats");
         hostile.reaches();
         hostile.running().signal(Signal::INT);

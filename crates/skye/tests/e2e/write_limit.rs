@@ -110,7 +110,7 @@ fn clients_together_stay_below_the_write_limit() {
     // The limit that would do is that of all clients.
     let refused = run(home.path(), "--hosts local*3 --size 2m --test write:seq64k:buffered --write-limit 3m");
     refused.run().exits(2).stderr_contains(&[
-        "cannot stay within 3.15 MB of writes",
+        "cannot stay within the write limit of 3.15 MB",
         "need at least 6.",
         "--write-limit 1GB",
     ]);

@@ -329,7 +329,7 @@ fn results_replace_only_older_results() {
     fs::write(&notes, "mine").unwrap();
     for flag in ["-l", "--svg"] {
         let ran = zcav("").arg(flag).arg(&notes).arg(&file).run().did_not_panic().exits(1);
-        assert!(ran.stderr.contains("other data than results"), "{ran}");
+        assert!(ran.stderr.contains("data that is not from zcav"), "{ran}");
         let ran = zcav("").arg(flag).arg(&file).arg(&file).run().did_not_panic().exits(1);
         assert!(ran.stderr.contains("which is measured"), "{ran}");
     }
@@ -353,11 +353,11 @@ fn results_replace_only_older_results() {
     assert!(link.symlink_metadata().unwrap().is_symlink());
     log(&fs::read_to_string(&results).unwrap());
     let ran = zcav("").arg("-l").arg(&link).arg(&file).arg("--svg").arg(&results).run();
-    assert!(ran.did_not_panic().exits(1).stderr.contains("other data than results"));
+    assert!(ran.did_not_panic().exits(1).stderr.contains("data that is not from zcav"));
     let new = tmpfs.path().join("new");
     let again = tmpfs.path().join("..").join(tmpfs.path().file_name().unwrap()).join("new");
     let ran = zcav("").arg("-l").arg(&new).arg(&file).arg("-l").arg(&again).arg(&file).run();
-    ran.did_not_panic().exits(1).output_contains(&["the file of other results"]);
+    ran.did_not_panic().exits(1).output_contains(&["other results go to the same file"]);
     assert_eq!(fs::read_dir(tmpfs.path()).unwrap().count(), 4, "nothing is left beside it");
 }
 

@@ -28,9 +28,10 @@ fn file_of_an_overlay_that_is_gone_is_refused() {
     let gone = in_namespace(home.path(), &script);
     let detached = Undo(|| detach(&gone));
     let file = upper.path().join("upper/dev/shm").join(&name);
-    let reason = format!("its file /dev/shm/{name} has no path: the file is deleted, or its mount is gone");
+    let reason =
+        format!("its backing file /dev/shm/{name} has no path: the file is deleted, or its mount is gone");
     let ran = writing(&gone, &device_id(&gone), "").run().did_not_panic().exits(2);
-    ran.stderr_contains(&[&reason, "use a host path"]).has_no_result();
+    ran.stderr_contains(&[&reason, "use the path of this file on the host"]).has_no_result();
     // A file of that name in the other mount is another file.
     let other = Path::new("/dev/shm").join(&name);
     File::create(&other).unwrap().set_len(15_003_648).unwrap();
@@ -42,7 +43,7 @@ fn file_of_an_overlay_that_is_gone_is_refused() {
     let real = attach(&[], &file);
     let second = Undo(|| detach(&real));
     let ran = writing(&real, &device_id(&real), "").run().did_not_panic().exits(2);
-    ran.stderr_contains(&["may have the same file below it, by another path"]).has_no_result();
+    ran.stderr_contains(&["may have the same backing file, by another path"]).has_no_result();
     assert!(fs::read(&file).unwrap().iter().all(|byte| *byte == 0));
     drop(second);
     let free = Device::new(12);
@@ -66,7 +67,7 @@ fn file_without_a_path_is_refused_for_that_reason() {
     };
     let before = page();
     let ran = writing(&device.path, &device.id(), "").run().did_not_panic().exits(2);
-    let reason = format!("its file {} (deleted) has no path", second.display());
+    let reason = format!("its backing file {} (deleted) has no path", second.display());
     ran.stderr_contains(&[&reason]).has_no_result();
     assert!(page() == before);
     // A file in memory never had one.
@@ -79,7 +80,8 @@ fn file_without_a_path_is_refused_for_that_reason() {
     let (_process, free) = attached.unwrap();
     let _detached = Undo(|| detach(&free));
     let ran = writing(&free, &device_id(&free), "").run().did_not_panic().exits(2);
-    let ran = ran.stderr_contains(&["its file /memfd:skye-test (deleted) has no path"]).has_no_result();
+    let ran =
+        ran.stderr_contains(&["its backing file /memfd:skye-test (deleted) has no path"]).has_no_result();
     assert!(!ran.stderr.contains("overlay"), "{ran}");
 }
 

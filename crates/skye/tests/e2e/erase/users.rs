@@ -39,6 +39,22 @@ fn device_mapped_open_or_registered_is_refused() {
 }
 
 #[test]
+fn registered_file_with_misleading_path_is_refused() {
+    xtask::require!(root, loop, host);
+    let device = Device::new(16);
+    let home = scratch(MIB);
+    let node = home.path().join("node");
+    run_command(Command::new("cp").arg("-a").args([&device.path, &node]));
+    let process = opener(home.path(), "ring", &node);
+    fs::remove_file(&node).unwrap();
+    // The kernel lists the node by this name from now on.
+    fs::write(home.path().join("node (deleted)"), "another file").unwrap();
+    refused_as(strict(&device.path, &device.id()), &device, &["rings of io_uring", "cannot be read"]);
+    drop(process);
+    device.wait_until_free();
+}
+
+#[test]
 fn process_that_hands_a_device_on_is_found() {
     xtask::require!(root, loop, host);
     let device = Device::new(16);
@@ -61,7 +77,7 @@ fn loop_device_with_open_backing_file_is_refused() {
     xtask::require!(root, loop, host);
     let device = Device::new(16);
     let file = File::open(&device.image).unwrap();
-    refused(&device, "", &[&format!("process {}", std::process::id()), "has its file open"]);
+    refused(&device, "", &[&format!("process {}", std::process::id()), "has its backing file open"]);
     drop(file);
     writing(&device.path, &device.id(), "--allow busy").run().did_not_panic().exits(0);
 }
@@ -203,7 +219,7 @@ fn writes_past_a_partition_or_a_loop_are_refused() {
     refused_as(
         writing(&part, &device_id(&part), ""),
         &device,
-        &["its counters are off", "set queue/iostats"],
+        &["its I/O statistics are disabled", "set queue/iostats"],
     );
 }
 
@@ -223,7 +239,7 @@ fn loop_partition_with_busy_neighbour_is_refused() {
     // Its writes change the file below, so that no other change of it would show.
     let ran = writing(&part, &device_id(&part), "").run().did_not_panic().exits(2).has_no_result();
     ran.stderr_contains(&[
-        "writes to the file below are unknown",
+        "writes to its backing file are unknown",
         "stop the programs that write to the other partitions",
     ]);
     drop(writer);
