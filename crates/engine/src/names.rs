@@ -46,7 +46,7 @@ impl Kind {
 pub const LETTERS_MAX: usize = model::marker::LETTERS_MAX as usize;
 
 /// Length of the kind's letter and the digits.
-const NUMBERED: usize = 1 + FILE_DIGITS;
+const NUMBERED_NAME_BYTES: usize = 1 + FILE_DIGITS;
 
 /// Spelling of the last part of a path. A name takes one branch on it, always the same way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,7 +85,7 @@ impl NameFormat {
     #[inline(always)]
     fn write_name(self, name: &mut [u8], kind: u8, file: u64) {
         match self {
-            Self::Plain => write_digits(&mut name[1..NUMBERED], file),
+            Self::Plain => write_digits(&mut name[1..NUMBERED_NAME_BYTES], file),
             Self::NumberFirst { seed } => number_first(name, seed, file),
             Self::LettersFirst { seed } => letters_first(name, seed, kind, file),
         }
@@ -97,10 +97,10 @@ impl NameFormat {
         match self {
             Self::Plain => is_numbered(name, kind),
             Self::NumberFirst { .. } => name
-                .split_at_checked(NUMBERED)
+                .split_at_checked(NUMBERED_NAME_BYTES)
                 .is_some_and(|(numbered, letters)| is_numbered(numbered, kind) && are_letters(letters)),
             Self::LettersFirst { .. } => name
-                .split_last_chunk::<NUMBERED>()
+                .split_last_chunk::<NUMBERED_NAME_BYTES>()
                 .is_some_and(|(letters, numbered)| is_numbered(numbered, kind) && are_letters(letters)),
         }
     }
@@ -109,9 +109,9 @@ impl NameFormat {
 /// Drawing the letters takes several times as long as the call.
 #[inline(never)]
 fn number_first(name: &mut [u8], seed: u64, file: u64) {
-    write_digits(&mut name[1..NUMBERED], file);
-    let letters = write_letters(&mut name[NUMBERED..], seed, file);
-    name[NUMBERED + letters] = 0;
+    write_digits(&mut name[1..NUMBERED_NAME_BYTES], file);
+    let letters = write_letters(&mut name[NUMBERED_NAME_BYTES..], seed, file);
+    name[NUMBERED_NAME_BYTES + letters] = 0;
 }
 
 #[inline(never)]
@@ -119,8 +119,8 @@ fn letters_first(name: &mut [u8], seed: u64, kind: u8, file: u64) {
     let letters = write_letters(name, seed, file);
     let numbered = &mut name[letters..];
     numbered[0] = kind;
-    write_digits(&mut numbered[1..NUMBERED], file);
-    numbered[NUMBERED] = 0;
+    write_digits(&mut numbered[1..NUMBERED_NAME_BYTES], file);
+    numbered[NUMBERED_NAME_BYTES] = 0;
 }
 
 /// True if a directory of a tree can have this name.
@@ -133,7 +133,7 @@ pub(crate) fn is_directory(name: &[u8]) -> bool {
 #[inline]
 fn is_numbered(name: &[u8], kind: Kind) -> bool {
     let is_digit = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
-    name.len() == NUMBERED && name[0] == kind as u8 && name[1..].iter().all(is_digit)
+    name.len() == NUMBERED_NAME_BYTES && name[0] == kind as u8 && name[1..].iter().all(is_digit)
 }
 
 #[inline]
@@ -288,7 +288,8 @@ impl Name {
     pub fn new(names: Names, kind: Kind) -> Self {
         let Names { tree, spelling } = names;
         // Room for the longest path, so that nothing is allocated later.
-        let longest = tree.levels as usize * (DIRECTORY_DIGITS + 2) + NUMBERED + spelling.letters_max() + 1;
+        let longest =
+            tree.levels as usize * (DIRECTORY_DIGITS + 2) + NUMBERED_NAME_BYTES + spelling.letters_max() + 1;
         let bytes = Vec::with_capacity(longest);
         let (start, first_file, files) = (0, 0, 0);
         let mut name = Self { tree, spelling, letter: kind as u8, bytes, start, first_file, files };

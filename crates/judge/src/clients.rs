@@ -24,7 +24,7 @@ use model::run::{
 use model::target::Backing;
 use model::{Limiter, Plan};
 
-use crate::limiters::{BLOCKED, RING_BLOCKED, limit_tolerance, reached, waits_most_for_cpus};
+use crate::limiters::{ASLEEP_SHARE_MIN, RING_BLOCKED, limit_tolerance, reached, waits_most_for_cpus};
 use crate::{JudgeInput, disturbance, operations, weighed};
 
 /// Part of the median below which a client counts as slow. Clients of the same kind differ by less on shared storage.
@@ -110,7 +110,7 @@ struct Waits {
 
 impl Waits {
     fn from_input(input: &JudgeInput<'_>) -> Self {
-        let least = if input.phase.engine.has_depth() { RING_BLOCKED } else { BLOCKED };
+        let least = if input.phase.engine.has_depth() { RING_BLOCKED } else { ASLEEP_SHARE_MIN };
         let shares = &input.record.hosts;
         let waited: Vec<f64> = shares
             .iter()

@@ -51,7 +51,7 @@ use crate::{JudgeInput, clients};
 /// Smallest share of the time that is worth naming beside the largest.
 pub(crate) const SHARE_MIN: f64 = 0.05;
 /// Threads that are blocked for less than this are limited by their own work, not by their waits.
-pub(crate) const BLOCKED: f64 = 0.5;
+pub(crate) const ASLEEP_SHARE_MIN: f64 = 0.5;
 /// The same share for a ring, whose one thread may be busy while the device is full. If the ring is always full of
 /// requests and the thread hardly ever sleeps, the thread is the limit.
 pub(crate) const RING_BLOCKED: f64 = 0.1;
@@ -157,10 +157,10 @@ pub(crate) fn conclude(input: &JudgeInput<'_>) -> Option<Verdict> {
 /// Returns observations that rule out certainty about that limiter, whichever rule found it.
 fn doubts(reading: &Reading<'_>, limiter: Option<Limiter>) -> Vec<Observation> {
     let Some(limiter) = limiter else { return Vec::new() };
-    let is_of_device = matches!(limiter, Limiter::DeviceBandwidth | Limiter::DeviceOps);
-    let even = traps::steadiness::capped_rate_variation(&reading.input).filter(|_| is_of_device);
+    let is_device_limit = matches!(limiter, Limiter::DeviceBandwidth | Limiter::DeviceOps);
+    let even = traps::steadiness::capped_rate_variation(&reading.input).filter(|_| is_device_limit);
     // A target that software of this machine serves gets less CPU time when others take the CPUs.
-    let is_of_target = is_of_device
+    let belongs_to_target = is_device_limit
         || matches!(
             limiter,
             Limiter::DeviceLatency
@@ -176,7 +176,7 @@ fn doubts(reading: &Reading<'_>, limiter: Option<Limiter>) -> Vec<Observation> {
     let is_software = reading.is_remote
         || reading.input.target().device_stack.iter().any(|device| device.kind == DeviceKind::Loop);
     let others = used_cpus(&reading.input)
-        .filter(|used| is_of_target && is_software && *used > OTHERS_CPU_SHARE_MAX * cpu::cpus(reading));
+        .filter(|used| belongs_to_target && is_software && *used > OTHERS_CPU_SHARE_MAX * cpu::cpus(reading));
     seen![
         even.map(|variation| Observation::RateTooEven { variation: Share(variation) }),
         others.map(|others| Observation::OthersUsedCpus { cpus: Mean(others) }),
@@ -310,7 +310,7 @@ fn is_at_target(reading: &Reading<'_>) -> bool {
 
 /// Returns true if threads wait for the target.
 pub(crate) fn waits_for_target(reading: &Reading<'_>) -> bool {
-    let least = if reading.is_ring { RING_BLOCKED } else { BLOCKED };
+    let least = if reading.is_ring { RING_BLOCKED } else { ASLEEP_SHARE_MIN };
     reading.budget.blocked >= least
 }
 

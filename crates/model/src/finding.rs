@@ -383,7 +383,7 @@ findings! {
     "wide_interval" Remark {
         /// A rate with a wider interval than requested.
         WideInterval { half_width: Share, wanted: Share }
-        /// A rate from too few independent parts for an interval.
+        /// A rate from too few effective samples for an interval.
         FewParts { parts: Count }
     }
     "one_run" Remark {

@@ -429,7 +429,7 @@ document! {
         /// Progress of the work, 0 to 1; null where it is not shown.
         pub progress: Option<f64>,
         /// True if it is certainly the target's; otherwise it may be another's on this machine.
-        pub is_of_target: bool,
+        pub belongs_to_target: bool,
     }
 
     /// The temperature of a drive.
@@ -766,14 +766,14 @@ impl Rate {
         share.is_finite().then_some(share)
     }
 
-    /// Returns the half width to print: `None` with few independent parts, or if it is as wide as the rate itself.
+    /// Returns the half width to print: `None` with few effective samples, or if it is as wide as the rate itself.
     pub fn printed_half_width(&self) -> Option<f64> {
         let has_enough = self.effective_samples.is_none_or(|parts| parts >= EFFECTIVE_SAMPLES_MIN);
         self.half_width().filter(|half| *half < 0.995 && has_enough)
     }
 }
 
-/// Fewest independent parts from which an interval is printed: from fewer, the spread itself is hardly known.
+/// Fewest effective samples from which an interval is printed: from fewer, the spread itself is hardly known.
 pub const EFFECTIVE_SAMPLES_MIN: f64 = 8.0;
 
 impl Environment {

@@ -33,16 +33,16 @@ fn array_record(array: &Array) -> Option<MaintenanceRecord> {
         work: array.action.clone()?,
         device: Some(array.name.clone()),
         progress: array.progress,
-        is_of_target: true,
+        belongs_to_target: true,
     })
 }
 
 fn file_system_record(maintenance: Maintenance) -> MaintenanceRecord {
-    let (work, is_of_target) = match maintenance {
+    let (work, belongs_to_target) = match maintenance {
         Maintenance::InodeTables => ("ext4 inode tables".to_owned(), false),
         Maintenance::Scrub => ("btrfs scrub".to_owned(), false),
         // Paused work does nothing.
         Maintenance::Operation(operation) => (format!("btrfs {operation}"), !operation.ends_with("paused")),
     };
-    MaintenanceRecord { work, device: None, progress: None, is_of_target }
+    MaintenanceRecord { work, device: None, progress: None, belongs_to_target }
 }

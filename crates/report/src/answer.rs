@@ -4,7 +4,7 @@ use model::Limiter;
 use model::run::{Confidence, Mark, PhaseRecord, Run, Trust};
 use model::target::Backing;
 
-use crate::text::{Compared, Kind, is_of_device, limiter_of, mark, missing_reason, partial, parts};
+use crate::text::{Compared, Kind, is_device_limit, limiter_of, mark, missing_reason, partial, parts};
 
 /// Answers for a run: "The device is the limit in 5 of 7 data tests.", or the true statement instead.
 pub(crate) fn from_run(run: &Run) -> String {
@@ -128,7 +128,7 @@ impl Limits {
             let parts = parts(phase);
             // Two limits of the device are the device's.
             let is_device =
-                limiter == Limiter::Mixed && !parts.is_empty() && parts.iter().copied().all(is_of_device);
+                limiter == Limiter::Mixed && !parts.is_empty() && parts.iter().copied().all(is_device_limit);
             Some((if is_device { parts[0] } else { limiter }, confidence == Confidence::Confirmed))
         });
         let known = known.filter(|(limiter, _)| *limiter != Limiter::NotClear);
@@ -188,7 +188,7 @@ fn subject(limiter: Limiter) -> &'static str {
         Limiter::ClientCpu | Limiter::KernelCpu | Limiter::CpuSaturated => "CPU time",
         Limiter::PageCache | Limiter::PageCacheAbsorbed | Limiter::MetadataCache => "memory",
         Limiter::BelowClients => "the shared storage",
-        limiter if is_of_device(limiter) => "the device",
+        limiter if is_device_limit(limiter) => "the device",
         limiter => limiter.title(),
     }
 }

@@ -127,7 +127,7 @@ const WIDTH_MIN: usize = 80;
 /// Most width of the table: longer lines tire the eye.
 const WIDTH_MAX: usize = 140;
 /// Width of all but subject and course: the columns runs, level and change, and the gaps.
-const FIXED: usize = 2 + 2 + 4 + 2 + 2 + 13 + 2 + 7;
+const FIXED_COLUMNS_WIDTH: usize = 2 + 2 + 4 + 2 + 2 + 13 + 2 + 7;
 /// Least width of the subject.
 const SUBJECT_MIN: usize = 24;
 /// Most width of the subject.
@@ -249,9 +249,14 @@ impl Layout {
     fn new(drawn: &[Series], style: &Style) -> Self {
         let width = style.width.clamp(WIDTH_MIN, WIDTH_MAX);
         let longest = drawn.iter().map(|series| subject(series, style).chars().count()).max().unwrap_or(0);
-        let subject = longest.clamp(SUBJECT_MIN, SUBJECT_MAX.min(width - FIXED - HISTORY_WIDTH_MIN));
+        let subject =
+            longest.clamp(SUBJECT_MIN, SUBJECT_MAX.min(width - FIXED_COLUMNS_WIDTH - HISTORY_WIDTH_MIN));
         let most = drawn.iter().map(|series| series.points.len()).max().unwrap_or(0);
-        Self { subject, rate_history: most.clamp(HISTORY_WIDTH_MIN, width - FIXED - subject), width }
+        Self {
+            subject,
+            rate_history: most.clamp(HISTORY_WIDTH_MIN, width - FIXED_COLUMNS_WIDTH - subject),
+            width,
+        }
     }
 
     fn target(&self, run: &RunSummary, style: &Style) -> String {

@@ -36,7 +36,7 @@ pub struct Case {
     /// Restriction on the measuring program.
     pub restriction: Option<Restriction>,
     /// Words for all tests: sizes, times, caches.
-    pub words: String,
+    pub options: String,
     /// The tests, with the right verdict on each.
     pub tests: Vec<KnownTest>,
     /// Reason why more than one answer is right, if so.
@@ -97,8 +97,8 @@ impl Case {
     }
 
     fn with_rig(name: &'static str, injected_limit: &'static str, rig: Option<Spec>) -> Self {
-        let (words, tests) = (format!("--size 64m --time {SHORT}"), Vec::new());
-        Self { name, injected_limit, rig, interference: None, restriction: None, words, tests, why: None }
+        let (options, tests) = (format!("--size 64m --time {SHORT}"), Vec::new());
+        Self { name, injected_limit, rig, interference: None, restriction: None, options, tests, why: None }
     }
 
     fn interference(self, interference: Interference) -> Self {
@@ -109,8 +109,8 @@ impl Case {
         Self { restriction: Some(restriction), ..self }
     }
 
-    fn words(self, words: impl Into<String>) -> Self {
-        Self { words: words.into(), ..self }
+    fn options(self, options: impl Into<String>) -> Self {
+        Self { options: options.into(), ..self }
     }
 
     /// Sets the reason why more than one answer is right.

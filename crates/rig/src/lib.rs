@@ -67,7 +67,7 @@ pub use journal::{
 };
 pub use lineage::is_own;
 pub use neighbour::{Hogs, Neighbour};
-pub use network::{Network, SSHD_PLACES};
+pub use network::{Network, PREPARE_SSHD};
 pub use owner::Rig;
 pub use serve::serve;
 pub use served::{Direction, Request, RequestLog};

@@ -60,7 +60,7 @@ done < /proc/self/mountinfo
 "#;
 
 /// Commands that make the directories and accounts of an sshd, in private mounts.
-pub const SSHD_PLACES: &str = r#"mount -t tmpfs -o mode=755 skye-rig /run
+pub const PREPARE_SSHD: &str = r#"mount -t tmpfs -o mode=755 skye-rig /run
 mkdir -m 755 /run/sshd
 printf '%s\n' root:x:0:0::/:/bin/sh sshd:x:65534:65534::/run/sshd:/bin/false > /run/passwd
 printf '%s\n' root:NP:1:::::: sshd:NP:1:::::: > /run/shadow
@@ -170,7 +170,7 @@ impl Network {
              UseDNS no\nPermitTTY no\nDisableForwarding yes\nSubsystem sftp internal-sftp\n\
              ForceCommand internal-sftp -d {home_text}/export\nLogLevel INFO\n"
         );
-        let serve = [SERVE, SSHD_PLACES, START].concat();
+        let serve = [SERVE, PREPARE_SSHD, START].concat();
         for (name, text) in [("known_hosts", &known), ("sshd_config", &config), ("serve", &serve)] {
             fs::write(home.join(name), text).map_err(fail)?;
         }

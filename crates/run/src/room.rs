@@ -160,15 +160,15 @@ impl State {
         }
         let is_below = free_bytes < self.reserve_bytes;
         syncs.has_started_below &= is_below;
-        let is_in_vain = syncs.has_started_below && !is_running;
+        let is_without_effect = syncs.has_started_below && !is_running;
         let is_far_below = free_bytes < self.reserve_bytes / SYNC_RESERVE_SHARE;
-        if is_below && (!self.frees_in_background || is_in_vain || is_far_below) {
+        if is_below && (!self.frees_in_background || is_without_effect || is_far_below) {
             self.short_bytes.store(free_bytes, Ordering::Relaxed);
         }
         let has_fallen =
             free_bytes < syncs.free_bytes_after_sync.saturating_sub(self.room_bytes / RESYNC_SHARE);
         let is_low = free_bytes < self.low_bytes() && has_fallen;
-        let starts = self.frees_in_background && !is_running && (is_low || is_below && !is_in_vain);
+        let starts = self.frees_in_background && !is_running && (is_low || is_below && !is_without_effect);
         syncs.was_running |= starts;
         syncs.has_started_below |= starts && is_below;
         starts

@@ -107,7 +107,7 @@ pub struct Precision {
 }
 
 /// Returns the precision of the rate of a phase until now. Returns `None` while the rate is not steady, or
-/// has too few independent parts.
+/// has too few effective samples.
 pub fn precision(intervals: &[Interval], elapsed_ns: u64) -> Option<Precision> {
     let intervals = finished_intervals(intervals, elapsed_ns);
     let Analysis { steady, rate, interval, independent, .. } = stats::analyse(&ticks(intervals));

@@ -334,11 +334,11 @@ fn load_name(name: &str) -> Result<String, String> {
 
 /// Flags of a request, as they were given: those of a run, or those that `skye ab` takes as well.
 #[derive(Debug)]
-pub struct WorkArguments<const OF_RUN: bool>(pub Request);
+pub struct WorkArguments<const IS_RUN_COMMAND: bool>(pub Request);
 
-impl<const OF_RUN: bool> WorkArguments<OF_RUN> {
+impl<const IS_RUN_COMMAND: bool> WorkArguments<IS_RUN_COMMAND> {
     fn flags() -> impl Iterator<Item = (&'static RequestOption, &'static Flag)> {
-        let command = if OF_RUN { "run" } else { "ab" };
+        let command = if IS_RUN_COMMAND { "run" } else { "ab" };
         let options = Request::OPTIONS.iter().filter(move |option| option.commands.contains(&command));
         options.flat_map(|option| option.flags.iter().map(move |flag| (option, flag)))
     }
@@ -355,7 +355,7 @@ impl<const OF_RUN: bool> WorkArguments<OF_RUN> {
     }
 }
 
-impl<const OF_RUN: bool> Args for WorkArguments<OF_RUN> {
+impl<const IS_RUN_COMMAND: bool> Args for WorkArguments<IS_RUN_COMMAND> {
     fn augment_args(command: clap::Command) -> clap::Command {
         command.args(Self::flags().map(|(option, flag)| argument(option, flag)))
     }
@@ -365,7 +365,7 @@ impl<const OF_RUN: bool> Args for WorkArguments<OF_RUN> {
     }
 }
 
-impl<const OF_RUN: bool> FromArgMatches for WorkArguments<OF_RUN> {
+impl<const IS_RUN_COMMAND: bool> FromArgMatches for WorkArguments<IS_RUN_COMMAND> {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let mut given = Self(Request::default());
         given.update_from_arg_matches(matches).map(|()| given)

@@ -282,9 +282,9 @@ findings! {
 
     "wide_interval" "`·`"
         when "`±` is more than 1.25 times the precision goal, which is 5 % with `--time` alone"
-        means "The rate is less precise than the goal. With fewer than 8 independent parts, its precision is unknown.":
+        means "The rate is less precise than the goal. With fewer than 8 effective samples, its precision is unknown.":
         WideInterval "± above the precision goal", "± {half_width}, goal {wanted}";
-        FewParts "± is unknown", "the run has {parts} independent parts, too few for a ±";
+        FewParts "± is unknown", "the run has {parts} effective samples, too few for a ±";
 
     "one_run" "`·`"
         when "one repetition on a disk of a virtual machine"

@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn malformed_fields_are_named_and_cost_no_other_line() {
+    fn malformed_field_is_reported_and_other_lines_are_kept() {
         let (lines, problems) =
             read("a,1,2,3,4,5,6,7,8\nb,1,2,x,4,5,6,7,8\r\nnothing\nc,1,2,3\nd,1,+++++,3,4,5,6,7,8\r\n");
         assert_eq!(lines.iter().map(|line| line.name.as_str()).collect::<Vec<_>>(), ["a", "d"]);

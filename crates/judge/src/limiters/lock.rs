@@ -5,7 +5,7 @@ use model::advice::Advice;
 use model::figure::{Figure, Threshold, WaitClass};
 use model::run::{Confidence, Verdict};
 
-use super::{BLOCKED, seen};
+use super::{ASLEEP_SHARE_MIN, seen};
 use crate::reading::Reading;
 
 /// Share of the samples of sleeping threads that found them at a lock.
@@ -44,7 +44,7 @@ pub(super) fn separate(reading: &Reading<'_>) -> Option<Verdict> {
 /// A lock: one thread works, the others wait.
 pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     let locks = reading.waits(WaitClass::Lock);
-    if reading.in_flight < 2.0 || reading.budget.blocked < BLOCKED {
+    if reading.in_flight < 2.0 || reading.budget.blocked < ASLEEP_SHARE_MIN {
         return None;
     }
     let others = 1.0 - locks;

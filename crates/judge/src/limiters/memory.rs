@@ -6,7 +6,7 @@ use model::figure::{Count, Figure, Share, Threshold, WaitClass};
 use model::observation::Observation;
 use model::run::{Confidence, Verdict};
 
-use super::{BLOCKED, seen};
+use super::{ASLEEP_SHARE_MIN, seen};
 use crate::reading::Reading;
 
 /// Share of the time in which some task of the machine waited for memory. A machine with memory left reads 0.
@@ -40,7 +40,9 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     let is_full = hits as f64 > HITS_PER_SECOND * reading.input.seconds();
     let sleeps = reading.waits(WaitClass::Reclaim) >= RECLAIM;
     let refaulted = refaulted(reading).filter(|share| {
-        (REFAULT_SHARE_MIN..REFAULT_SHARE_MAX).contains(share) && is_full && reading.budget.user < BLOCKED
+        (REFAULT_SHARE_MIN..REFAULT_SHARE_MAX).contains(share)
+            && is_full
+            && reading.budget.user < ASLEEP_SHARE_MIN
     });
     // In a cgroup, a thread that needs a page reclaims it on its own CPU time, and hardly ever sleeps.
     if refaulted.is_none() && (pressure < PRESSURE || !(sleeps || is_full)) {

@@ -7,7 +7,7 @@ use model::observation::Observation;
 use model::run::Verdict;
 use model::workload::Work;
 
-use super::{BLOCKED, seen};
+use super::{ASLEEP_SHARE_MIN, seen};
 use crate::reading::Reading;
 use crate::wait_channels::class;
 
@@ -32,7 +32,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
         Work::Data(data) => data.syncs_each(),
         Work::Files(files) => files.syncs() && files.verb.changes(),
     };
-    if !syncs || reading.budget.blocked < BLOCKED || reading.is_remote {
+    if !syncs || reading.budget.blocked < ASLEEP_SHARE_MIN || reading.is_remote {
         return None;
     }
     // A sync waits for pages under writeback, for the journal and for the flush, in this order.

@@ -77,11 +77,11 @@ fn all_dirty(world: &mut InputBuilder) {
 
 /// Returns conditions with a drive at `celsius` (limit 70 °C), throttled CPUs, and maintenance.
 fn conditions(celsius: f64, cpu_throttled: Option<u64>, maintenance: &[(&str, bool)]) -> Conditions {
-    let record = |(work, is_of_target): &(&str, bool)| MaintenanceRecord {
+    let record = |(work, belongs_to_target): &(&str, bool)| MaintenanceRecord {
         work: (*work).into(),
-        device: is_of_target.then(|| "md0".into()),
-        progress: is_of_target.then_some(0.34),
-        is_of_target: *is_of_target,
+        device: belongs_to_target.then(|| "md0".into()),
+        progress: belongs_to_target.then_some(0.34),
+        belongs_to_target: *belongs_to_target,
     };
     Conditions {
         drives: vec![DriveTemperature { device: "sda".into(), celsius, celsius_max: Some(70.0) }],

@@ -53,7 +53,7 @@ fn thermal(input: &JudgeInput<'_>) -> Option<TrapFinding> {
 fn maintenance(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let conditions = input.record.seen.conditions.as_ref()?;
     let own: Vec<_> =
-        conditions.maintenance.iter().filter(|maintenance| maintenance.is_of_target).cloned().collect();
+        conditions.maintenance.iter().filter(|maintenance| maintenance.belongs_to_target).cloned().collect();
     if !own.is_empty() {
         return Some(TrapFinding::new(
             Finding::TargetMaintenance { work: Maintenance(own) },

@@ -12,9 +12,9 @@ use crate::{JudgeInput, TrapFinding};
 traps!(parity_writes, members_unbalanced, fragmented);
 
 /// Bytes that members read per byte written to the array, above which it reads and writes parity for parts of stripes.
-const PARITY_READS: f64 = 0.1;
+const PARITY_READ_SHARE_MIN: f64 = 0.1;
 /// The other members wait for one that does this many times the mean work.
-const UNBALANCED: f64 = 1.5;
+const MEMBER_BYTES_RATIO_MIN: f64 = 1.5;
 /// Levels with parity.
 const PARITY_LEVELS: &[&str] = &["raid4", "raid5", "raid6"];
 /// Levels whose members all have the same work.
@@ -36,7 +36,7 @@ fn parity_writes(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let read = members.values().map(|(read, _)| *read).fold(0, u64::saturating_add);
     let written = members.values().map(|(_, written)| *written).fold(0, u64::saturating_add);
     let share = read as f64 / record.counts.app_bytes_written as f64;
-    (share > PARITY_READS).then(|| {
+    (share > PARITY_READ_SHARE_MIN).then(|| {
         let (array, requested_bytes) = (raid.name.as_str().into(), Bytes(record.counts.app_bytes_written));
         let finding = Finding::ParityWrites {
             array,
@@ -66,7 +66,7 @@ fn members_unbalanced(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let all = bytes.iter().map(|(_, bytes)| *bytes).fold(0, u64::saturating_add);
     let mean = all as f64 / bytes.len().max(1) as f64;
     let (name, most) = bytes.into_iter().max_by_key(|(_, bytes)| *bytes)?;
-    (mean > 1e6 && most as f64 > UNBALANCED * mean).then(|| {
+    (mean > 1e6 && most as f64 > MEMBER_BYTES_RATIO_MIN * mean).then(|| {
         let array = raid.name.as_str().into();
         let finding = Finding::BusyMember { member: name.into(), times: Mean(most as f64 / mean), array };
         TrapFinding::new(finding, [Advice::CheckLayout { member: name.into() }])

@@ -92,7 +92,7 @@ fn too_few_samples(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     };
     let help = match input.phase.stop.passes {
         _ if input.phase.workload.is_continuous() => longer(input),
-        _ if is_of_preset(input) => None,
+        _ if uses_preset(input) => None,
         Some(_) => Some(Advice::MoreFiles {}),
         None => Some(Advice::FewerFilesOrLongerTime {}),
     };
@@ -125,13 +125,13 @@ fn elapsed(input: &JudgeInput<'_>) -> Seconds {
 }
 
 /// Returns true if a preset chose sizes and times. Then its user needs no advice to choose others.
-fn is_of_preset(input: &JudgeInput<'_>) -> bool {
+fn uses_preset(input: &JudgeInput<'_>) -> bool {
     input.plan.preset != CUSTOM
 }
 
 /// Returns the advice that makes a test last longer, where its user chose how long it lasts.
 fn longer(input: &JudgeInput<'_>) -> Option<Advice> {
-    if is_of_preset(input) {
+    if uses_preset(input) {
         return None;
     }
     Some(match input.phase.stop.time_ns {

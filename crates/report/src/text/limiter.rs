@@ -28,7 +28,7 @@ pub(crate) fn from_phase(phase: &PhaseRecord) -> Option<(Limiter, Confidence)> {
 }
 
 /// Returns true if the device is the limit: then the test measured what it was made for.
-pub(crate) fn is_of_device(limiter: Limiter) -> bool {
+pub(crate) fn is_device_limit(limiter: Limiter) -> bool {
     matches!(limiter, Limiter::DeviceBandwidth | Limiter::DeviceOps | Limiter::DeviceLatency)
 }
 
@@ -37,7 +37,7 @@ pub(crate) fn cell(phase: &PhaseRecord, room: usize) -> Option<(String, anstyle:
     let (limiter, confidence) = from_phase(phase)?;
     let colour = match limiter {
         Limiter::NotClear => DIM,
-        limiter if is_of_device(limiter) => GREEN,
+        limiter if is_device_limit(limiter) => GREEN,
         _ => YELLOW,
     };
     let likely = if confidence == Confidence::Likely { LIKELY } else { "" };

@@ -112,7 +112,7 @@ fn run_counts_as_median_of_its_repetitions() {
 }
 
 #[test]
-fn level_causes_ignore_failed_runs() {
+fn causes_of_level_change_ignore_failed_runs() {
     let mut runs = runs(&STEP);
     // The first run of the new rate has no number, so the level begins with the next. Its kernel is new to the old
     // level.

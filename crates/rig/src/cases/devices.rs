@@ -36,7 +36,7 @@ fn throttles() -> Vec<Case> {
     let (short, long) = ("--size 128m --time 2", format!("--size 128m --time {LONG}"));
     vec![
         Case::new("iops-cap", "a cgroup limit of 2,000 reads/s", disk().read_iops(2000))
-            .words(long.clone())
+            .options(long.clone())
             .test("read:rnd4k:q8", &[IoThrottle])
             .at(2000.0)
             .test("read:rnd4k:t8", &[IoThrottle])
@@ -46,18 +46,18 @@ fn throttles() -> Vec<Case> {
             "a cgroup limit of 2,000 reads/s, one read at a time",
             disk().read_iops(2000),
         )
-        .words(short)
+        .options(short)
         .test("read:rnd4k", &[IoThrottle]),
         Case::new("iops-cap-hidden", "a hidden cgroup limit of 2,000 reads/s", disk().read_iops(2000))
-            .words(short)
+            .options(short)
             .restriction(Restriction::HiddenCgroups)
             .test("read:rnd4k:t8", &[IoThrottle]),
         Case::new("iops-cap-writes", "a cgroup limit of 1,000 writes/s", disk().write_iops(1000))
-            .words(long.clone())
+            .options(long.clone())
             .test("write:rnd4k:q8", &[IoThrottle])
             .at(1000.0),
         Case::new("bytes-cap", "a cgroup limit of 50 MB/s read", disk().read_bytes_per_second(50_000_000))
-            .words(long.clone())
+            .options(long.clone())
             .test("read:rnd64k:q4", &[IoThrottle])
             .at(50e6 / 65_536.0),
         Case::new(
@@ -65,14 +65,14 @@ fn throttles() -> Vec<Case> {
             "a cgroup limit of 50 MB/s read, through the page cache",
             disk().read_bytes_per_second(50_000_000),
         )
-        .words(short)
+        .options(short)
         .test("read:seq128k:buffered", &[IoThrottle]),
         Case::new(
             "bytes-cap-writes",
             "a cgroup limit of 50 MB/s written",
             disk().write_bytes_per_second(50_000_000),
         )
-        .words(long.clone())
+        .options(long.clone())
         .test("write:seq64k:q4", &[IoThrottle])
         .at(50e6 / 65_536.0),
         Case::new(
@@ -80,14 +80,14 @@ fn throttles() -> Vec<Case> {
             "a cgroup limit of 2,000 reads/s, under an overlay",
             disk().read_iops(2000).with_overlay(),
         )
-        .words(short)
+        .options(short)
         .test("read:rnd4k:q8", &[IoThrottle]),
         Case::new(
             "cap-beneath",
             "a cgroup limit of 1,700 reads/s, on the loop device under a loop device",
             disk().on_disk(disk().size_mib(2 * DISK_MIB).read_iops(1700)),
         )
-        .words(long.clone())
+        .options(long.clone())
         .test("read:rnd4k:q64", &[IoThrottle])
         .at(1700.0),
         Case::new(
@@ -95,7 +95,7 @@ fn throttles() -> Vec<Case> {
             "16 MiB of dirty pages on a device that writes 100 MB/s",
             disk().size_mib(1024).write_bytes_per_second(100_000_000).dirty_max_bytes(16 << 20),
         )
-        .words("--size 400m --time 3")
+        .options("--size 400m --time 3")
         .test("write:seq1m:buffered", &[DirtyThrottling]),
         Case::new(
             "tags",
@@ -156,7 +156,7 @@ fn times() -> Vec<Case> {
             disk_over(Spec::fuse().slots(4).service_us(4000).cache_us(20).only_reads())
                 .mkfs_options("-b 4096"),
         )
-        .words("--size 256m --time 3")
+        .options("--size 256m --time 3")
         .test("read:rnd4k:q16", &[DeviceOps])
         .at(1000.0),
         Case::new(
@@ -164,7 +164,7 @@ fn times() -> Vec<Case> {
             "8,000 requests/s for 4 s, then 2,000/s",
             disk_over(Spec::fuse().slots(4).service_us(500).spent(32_000, 2000).only_reads()),
         )
-        .words("--size 256m --time 8")
+        .options("--size 256m --time 8")
         .with_mark("read:rnd4k:q16", "rate_dropped")
         .at(2000.0)
         .test("read:rnd4k:t16", &[DeviceOps])
@@ -183,7 +183,7 @@ fn times() -> Vec<Case> {
             "one kernel thread, which copies all bytes of a loop device",
             disk().size_mib(600),
         )
-        .words("--size 256m --time 2")
+        .options("--size 256m --time 2")
         .with_reason("the test cannot distinguish that thread from the device")
         .test("read:seq1m:q16", &[HelperCpu, DeviceBandwidth]),
         Case::new(
@@ -191,7 +191,7 @@ fn times() -> Vec<Case> {
             "1 ms per request, and a stall of 900 ms every 2 s",
             disk_over(Spec::fuse().slots(4).service_us(1000).stall_ms(900, 2000)),
         )
-        .words("--size 64m --time 8")
+        .options("--size 64m --time 8")
         .with_reason("it stalls periodically, as no device does by itself; between stalls, it is saturated")
         .test("read:rnd4k:q16", &[BelowOs, DeviceOps]),
     ]
@@ -200,7 +200,7 @@ fn times() -> Vec<Case> {
 fn flushes() -> Vec<Case> {
     let made_on = |file_system: &str| disk_over(slow_to_flush()).file_system(file_system).size_mib(400);
     let fsync = |case: Case| {
-        case.words("--size 64m --time 1.5")
+        case.options("--size 64m --time 1.5")
             .test("fsync:rnd4k", &[FsyncJournal])
             .test("create:files=100:sync=each", &[FsyncJournal])
     };
@@ -213,7 +213,7 @@ fn flushes() -> Vec<Case> {
             "2 ms per flush, with a sync after each write",
             disk_over(slow_to_flush()),
         )
-        .words("--size 64m --time 1.5")
+        .options("--size 64m --time 1.5")
         .test("write:seq4k:buffered:sync=each", &[FsyncJournal]),
     ]
 }
@@ -241,7 +241,7 @@ fn disturbed_cases() -> Vec<Case> {
         .test("read:rnd4k:q16", &[DeviceOps]),
         Case::new("holes", "a file system that lost half of a file", disk())
             .interference(Interference::Loss)
-            .words("--size 32m --time 1.5")
+            .options("--size 32m --time 1.5")
             .test("stat:files=100", &[MetadataCache])
             .with_mark("read:rnd4k:q4", "unwritten_extents"),
     ]

@@ -9,11 +9,11 @@ use crate::spec::Spec;
 pub(super) fn cases() -> Vec<Case> {
     vec![
         Case::in_directory("cached-data", "a cached file")
-            .words("--size 128m --time 1.5 --cache warm")
+            .options("--size 128m --time 1.5 --cache warm")
             .test("read:rnd4k:buffered", &[PageCache])
             .test("read:seq1m:buffered", &[PageCache]),
         Case::in_directory("cached-names", "cached names")
-            .words("--time 1")
+            .options("--time 1")
             .test("stat:files=1000", &[MetadataCache])
             .test("open:files=1000", &[MetadataCache]),
         Case::new(
@@ -21,18 +21,18 @@ pub(super) fn cases() -> Vec<Case> {
             "enough memory for all writes to a device of 10 MB/s",
             disk().write_bytes_per_second(10_000_000),
         )
-        .words("--size 64m")
+        .options("--size 64m")
         .test("write:seq1m:buffered:sync=none", &[PageCacheAbsorbed]),
         Case::new(
             "memory-group",
             "64 MiB of memory, for repeated reads of a file of 128 MiB",
             disk().over(Spec::fuse().bytes_per_second(200_000_000).only_reads()),
         )
-        .words("--size 128m --time 3 --cache warm")
+        .options("--size 128m --time 3 --cache warm")
         .restriction(Restriction::MemoryLimit(64 << 20))
         .test("read:seq128k:buffered", &[MemoryPressure]),
         Case::new("shared-file", "one writer at a time per ext4 file", disk())
-            .words("--size 64m --time 2")
+            .options("--size 64m --time 2")
             .with_reason("memory absorbs all writes; on many CPUs, writers first wait for each other")
             .test("write:buffered:t4:shared:sync=none", &[PageCacheAbsorbed, LockContention]),
     ]

@@ -27,7 +27,7 @@ pub(super) fn cases() -> Vec<Case> {
             "250 requests/s, with 300/s requested",
             Spec::fuse().slots(4).service_us(16_000),
         )
-        .words("--size 64m --time 4")
+        .options("--size 64m --time 4")
         .test("read:rnd4k:q8:rate=300", &[ServerSaturated])
         .at(250.0),
         Case::new(
@@ -39,7 +39,7 @@ pub(super) fn cases() -> Vec<Case> {
         .with_reason("a server without CPU time replies late")
         .test("read:rnd4k:t16", &[ServerSaturated, CpuContention]),
         Case::new("server-names", "5 ms per metadata request", Spec::fuse().slots(64).metadata_us(5000))
-            .words("--time 2 --files 200")
+            .options("--time 2 --files 200")
             .test("create", &[RemoteLatency])
             .test("stat", &[RemoteLatency]),
         Case::new(
@@ -47,7 +47,7 @@ pub(super) fn cases() -> Vec<Case> {
             "2 ms per first read, 20 us per repeated read",
             Spec::fuse().service_us(2000).cache_us(20).only_reads(),
         )
-        .words("--size 4m")
+        .options("--size 4m")
         .with_mark("read:rnd4k:passes=2", "below_os_cache"),
         Case::new(
             "inode-lock",
@@ -60,14 +60,14 @@ pub(super) fn cases() -> Vec<Case> {
             "one creation in a directory at a time, 2 ms each",
             Spec::fuse().slots(64).metadata_us(2000),
         )
-        .words("--time 2 --files 400")
+        .options("--time 2 --files 400")
         .test("create:t8:shared", &[LockContention]),
         Case::new(
             "link",
             "200 Mbit/s to the server, in each direction",
             Spec::network(200_000_000).size_mib(128),
         )
-        .words("--size 64m --time 3")
+        .options("--size 64m --time 3")
         .test("write:seq1m:buffered", &[NetworkBandwidth])
         .test("read:seq1m:buffered", &[NetworkBandwidth])
         .test("rewrite:seq128k", &[NetworkBandwidth]),

@@ -11,7 +11,7 @@ const SECTORS: [u64; 2] = [512, 4096];
 /// Entries of a GPT at most; each is one of 128.
 const GPT_ENTRIES_MAX: u64 = 1024;
 /// Types of extended partitions, and that of the entry that guards a GPT.
-const EXTENDED: [u8; 3] = [0x05, 0x0f, 0x85];
+const EXTENDED_PARTITION_TYPES: [u8; 3] = [0x05, 0x0f, 0x85];
 const PROTECTIVE: u8 = 0xee;
 
 /// A part of a device that a table names.
@@ -127,7 +127,7 @@ fn dos(device: &impl ReadAt, outer: &TablePart, sector: u64, parts: &mut Vec<Tab
         let Some(part) = within(outer, sector, first, sectors).filter(|_| kind != PROTECTIVE) else {
             continue;
         };
-        if !EXTENDED.contains(&kind) {
+        if !EXTENDED_PARTITION_TYPES.contains(&kind) {
             parts.push(part);
             continue;
         }
@@ -139,7 +139,7 @@ fn dos(device: &impl ReadAt, outer: &TablePart, sector: u64, parts: &mut Vec<Tab
             let Some(entries) = dos_entries(&device.read(start, 512)?) else { break };
             let mut next = None;
             for (kind, first, sectors) in entries {
-                if EXTENDED.contains(&kind) {
+                if EXTENDED_PARTITION_TYPES.contains(&kind) {
                     next = next.or(Some(first));
                 } else {
                     parts.extend(within(&part, sector, at.saturating_add(first), sectors));

@@ -203,7 +203,7 @@ impl<'a> Bench<'a> {
             "--allow",
             "low-space,busy",
         ]);
-        command.args(case.words.split_whitespace());
+        command.args(case.options.split_whitespace());
         command.args(case.tests.iter().flat_map(|known| ["--test", known.spec.as_str()]));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         // `--no-save`: a selftest's run is no result to keep.

@@ -92,9 +92,9 @@ pub fn contradictions(row: &PhaseRecord, run: &Run) -> Vec<String> {
         );
     }
     let target = &run.environment.target;
-    let is_of_device =
+    let is_device_limit =
         matches!(limiter, Limiter::DeviceBandwidth | Limiter::DeviceOps | Limiter::DeviceLatency);
-    refuted(is_of_device && target.backing == Backing::Memory, format!("{limiter} in memory"));
+    refuted(is_device_limit && target.backing == Backing::Memory, format!("{limiter} in memory"));
     let has_journal = target.geometry.journal.as_deref().is_some_and(|journal| journal != "none");
     let commits = verdict.observations.iter().any(|seen| matches!(seen, Observation::CommitsJournal { .. }));
     refuted(commits && !has_journal, "a journal is committed that is not there".into());

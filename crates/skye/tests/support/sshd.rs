@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use rig::SSHD_PLACES;
+use rig::PREPARE_SSHD;
 
 /// Writes keys, and the configuration of ssh and of its hosts' sshd, to a directory. Each host has a name, and the
 /// command that runs another one there. Returns the launcher for `--rsh`.
@@ -17,7 +17,7 @@ pub fn configured(home: &Path, hosts: &[(&str, String)]) -> String {
     let at = home.display();
     let public = fs::read_to_string(home.join("host.pub")).unwrap();
     let start = "exec \"$(command -v sshd)\" -i -f \"$1/sshd_config\"\n";
-    let sshd = ["set -e\nmount -t sysfs skye-test /sys\n", SSHD_PLACES, start].concat();
+    let sshd = ["set -e\nmount -t sysfs skye-test /sys\n", PREPARE_SSHD, start].concat();
     let of_sshd = format!(
         "HostKey {at}/host\nAuthorizedKeysFile {at}/key.pub\nPidFile none\nAuthenticationMethods publickey\n\
          PermitRootLogin prohibit-password\nUsePAM no\nStrictModes no\nUseDNS no\n"

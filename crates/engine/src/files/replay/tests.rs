@@ -194,7 +194,7 @@ fn waited(text: &str, operations: u64) -> (u64, u64) {
 }
 
 #[test]
-fn latencies_of_lines_with_a_time_count_no_wait() {
+fn latency_of_timestamped_lines_excludes_wait() {
     let line = "QUERY_FS_INFORMATION 1 NT_STATUS_OK\n";
     for (text, operations, total_ms) in [
         (format!("0.1 {line}0.3 {line}"), 4, 600),
