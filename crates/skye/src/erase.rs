@@ -117,13 +117,16 @@ impl Erasure {
             if let Some(change) = identity_change(&now, &before.device) {
                 return Err(changed(change));
             }
+            let started = State::now(&root, &target, &device).map_err(unknown)?;
             let examined = examine(&root, &target, &device, &permission, progress)?;
             if !examined.refuse(&tried, &target.path)?.is_same(&erased) {
                 return Err(changed(("its identity or contents changed since the first check", CHECK_AGAIN)));
             }
             // This finds a writer that no list of open files shows, and one that wrote behind the check of the contents.
             let now = State::now(&root, &target, &device).map_err(unknown)?;
-            now.change_since(&before).map_or(Ok(device), |change| Err(changed(change)))
+            // Counters that were disabled in between show no reads of this check.
+            let change = now.change_since(&before).or_else(|| now.change_since(&started));
+            change.map_or(Ok(device), |change| Err(changed(change)))
         };
         with_progress(&self.action, work)
     }
@@ -132,6 +135,7 @@ impl Erasure {
 /// Difference between two checks, as a clause, and its remedy.
 type Change = (&'static str, &'static str);
 
+const REPLACED: &str = "another device replaced it since the first check";
 const CHECK_AGAIN: &str = "check it again with `skye doctor`";
 
 /// All that must stay as it is from before the first check to the end of the last.
@@ -139,6 +143,8 @@ const CHECK_AGAIN: &str = "check it again with `skye doctor`";
 struct State {
     device: BlockDevice,
     traffic: Option<Traffic>,
+    /// First sector of a partition: another one may have its numbers and size.
+    start: Option<u64>,
     /// File below a loop device.
     file: Option<LoopFile>,
 }
@@ -157,13 +163,18 @@ impl State {
         }
         let traffic = observe::traffic(root, name);
         let file = LoopFile::query(root, &disk, device.as_fd());
-        Ok(Self { device: BlockDevice::from_fd(device.as_fd())?, traffic, file })
+        let device = BlockDevice::from_fd(device.as_fd())?;
+        let start = root.number(&format!("sys/dev/block/{}:{}/start", device.major, device.minor));
+        Ok(Self { device, traffic, start, file })
     }
 
     /// Returns the first difference to the state before. The checks in between have read the device.
     fn change_since(&self, before: &Self) -> Option<Change> {
         if let Some(change) = identity_change(&self.device, &before.device) {
             return Some(change);
+        }
+        if self.start != before.start {
+            return Some((REPLACED, CHECK_AGAIN));
         }
         let (file, old_file) = (self.file, before.file);
         if !file.zip(old_file).map_or(file == old_file, |(now, then)| now.is_same_part(&then)) {
@@ -199,7 +210,7 @@ impl State {
 fn identity_change(now: &BlockDevice, before: &BlockDevice) -> Option<Change> {
     let numbers = |device: &BlockDevice| (device.major, device.minor, device.sequence);
     let why = match now {
-        _ if numbers(now) != numbers(before) => "another device replaced it since the first check",
+        _ if numbers(now) != numbers(before) => REPLACED,
         _ if now.size_bytes != before.size_bytes => "its size has changed since the first check",
         _ if now != before => "it has become read-only or writable since the first check",
         _ => return None,
@@ -600,6 +611,27 @@ mod tests {
             assert!(refused.contains(&format!("has data at byte {}", at / 4096 * 4096)), "{refused}");
             file.write_all_at(&[0], at).unwrap();
         }
+    }
+
+    #[test]
+    fn partition_that_starts_elsewhere_is_another_device() {
+        xtask::require!(root, loop, host);
+        let device = Loop::new();
+        let (_, erasure) = device.check();
+        let moved = State { start: Some(2048), ..erasure.before };
+        assert_eq!(moved.change_since(&erasure.before), Some((REPLACED, CHECK_AGAIN)));
+    }
+
+    #[test]
+    fn counters_disabled_between_the_checks_are_noticed() {
+        xtask::require!(root, loop, host);
+        let device = Loop::new();
+        let (target, erasure) = device.check();
+        let iostats = format!("/sys/class/block/{}/queue/iostats", target.top_device().unwrap().name);
+        std::fs::write(&iostats, "0").unwrap();
+        let refused = erasure.claim(&Root::system(), &target).unwrap_err();
+        std::fs::write(&iostats, "1").unwrap();
+        assert!(refused.cause.contains("I/O statistics are disabled"), "{refused}");
     }
 
     #[test]
