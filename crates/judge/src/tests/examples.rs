@@ -161,33 +161,33 @@ fn rounds(world: &mut InputBuilder, count: usize) {
 examples! {
     tmpfs_is_memory: memory_target INVALID, "create",
         |w| w.set_backing(Backing::Memory, "tmpfs");
-    a_server_is_not_memory: memory_target QUIET, "create",
+    nfs_target: memory_target QUIET, "create",
         |w| w.set_backing(Backing::RemoteOrUserSpace, "nfs4");
-    the_loop_alone_touches_no_memory_target: memory_target QUIET, "read:engine=null",
+    null_engine_on_tmpfs: memory_target QUIET, "read:engine=null",
         |w| w.set_backing(Backing::Memory, "tmpfs");
 
     punched_holes: unwritten_extents INVALID, "read:rnd4k",
         |w| w.record.seen.extents.as_mut().unwrap().hole_share = 0.49;
     fallocated_files: unwritten_extents INVALID, "read:buffered",
         |w| w.record.seen.extents.as_mut().unwrap().unwritten_share = 1.0;
-    a_hole_that_does_not_matter: unwritten_extents QUIET, "read:rnd4k",
+    holes_below_1_percent: unwritten_extents QUIET, "read:rnd4k",
         |w| w.record.seen.extents.as_mut().unwrap().hole_share = 0.009;
 
-    direct_io_that_is_refused: o_direct_ineffective INVALID, "read:rnd4k",
+    refused_direct_io: o_direct_ineffective INVALID, "read:rnd4k",
         |w| w.record.counts.direct_refused = true;
-    direct_writes_that_are_journaled: o_direct_ineffective
+    direct_writes_with_data_journaling: o_direct_ineffective
         INVALID, "write:rnd4k",
         |w| {
             w.target().mount_options.push("data=journal".into());
             w.device().bytes_per_app_byte = Some(0.001);
         };
-    direct_reads_that_fill_the_cache: o_direct_ineffective
+    direct_reads_filling_page_cache: o_direct_ineffective
         INVALID, "read:rnd4k",
         |w| {
             w.target().file_system = "btrfs".into();
             w.record.seen.residency.as_mut().unwrap().after = Some(0.88);
         };
-    compressed_files_are_buffered: o_direct_ineffective INVALID, "read:rnd4k",
+    direct_reads_of_compressed_files: o_direct_ineffective INVALID, "read:rnd4k",
         |w| {
             w.target().file_system = "btrfs".into();
             w.target().mount_options.push("compress=zstd:3".into());
@@ -199,138 +199,138 @@ examples! {
             w.target().file_system = "btrfs".into();
             all_dirty(w);
         };
-    metadata_that_each_sync_writes: o_direct_ineffective QUIET, "write:rnd4k:sync=each", all_dirty;
-    half_of_the_bytes_is_another_matter: o_direct_ineffective QUIET, "read:rnd4k",
+    metadata_dirtied_by_each_sync: o_direct_ineffective QUIET, "write:rnd4k:sync=each", all_dirty;
+    device_reads_at_51_percent: o_direct_ineffective QUIET, "read:rnd4k",
         |w| w.device().bytes_per_app_byte = Some(0.51);
-    pages_that_somebody_held_before: o_direct_ineffective QUIET, "read:rnd4k",
+    pages_resident_before_test: o_direct_ineffective QUIET, "read:rnd4k",
         |w| {
             let residency = w.record.seen.residency.as_mut().unwrap();
             (residency.before, residency.after) = (Some(0.88), Some(0.88));
         };
-    a_sync_after_each_write_moves_the_same_bytes: o_direct_ineffective QUIET, "fsync",
+    fsync_test_with_fewer_device_bytes: o_direct_ineffective QUIET, "fsync",
         |w| w.device().bytes_per_app_byte = Some(0.3);
-    a_part_of_a_file_system_on_two_devices: o_direct_ineffective QUIET, "read:rnd4k",
+    btrfs_on_two_devices: o_direct_ineffective QUIET, "read:rnd4k",
         |w| {
             w.target().file_system = "btrfs".into();
             w.target().device_stack.push(device("sdb", DeviceKind::Disk, &[]));
             w.device().bytes_per_app_byte = Some(0.4);
         };
-    counters_that_are_off_prove_nothing: o_direct_ineffective QUIET, "read:rnd4k",
+    disabled_device_counters: o_direct_ineffective QUIET, "read:rnd4k",
         |w| {
             let device = w.device();
             (device.operations, device.bytes_per_app_byte) = (0, Some(0.0));
         };
 
-    bytes_that_never_arrived: device_disagrees INVALID, "read:rnd4k",
+    device_reads_at_97_percent: device_disagrees INVALID, "read:rnd4k",
         |w| w.device().bytes_per_app_byte = Some(0.97);
-    bytes_of_others: device_disagrees SUSPECT, "read:rnd4k",
+    excess_bytes_of_foreign_io: device_disagrees SUSPECT, "read:rnd4k",
         |w| {
             let device = w.device();
             (device.bytes_per_app_byte, device.foreign_share) = (Some(1.3), Some(0.23));
         };
-    bytes_of_ours_beyond_those_asked_for: device_disagrees
+    own_write_amplification: device_disagrees
         REMARK, "write:rnd4k",
         |w| w.device().bytes_per_app_byte = Some(1.5);
-    trees_of_a_copy_on_write_file_system: device_disagrees REMARK,
+    btrfs_write_amplification: device_disagrees REMARK,
         "write:rnd4k",
         |w| {
             w.target().file_system = "btrfs".into();
             let device = w.device();
             (device.bytes_per_app_byte, device.foreign_share) = (Some(1.8), Some(0.44));
         };
-    one_percent_is_journal_and_time_stamps: device_disagrees QUIET, "write:rnd4k",
+    journal_overhead_below_2_percent: device_disagrees QUIET, "write:rnd4k",
         |w| w.device().bytes_per_app_byte = Some(1.019);
-    syncing_each_write_adds_a_journal: device_disagrees QUIET, "write:rnd4k:sync=each",
+    journal_writes_of_sync_each: device_disagrees QUIET, "write:rnd4k:sync=each",
         |w| w.device().bytes_per_app_byte = Some(3.1);
-    room_for_a_new_file_is_written_down: device_disagrees QUIET, "write:seq64k:fresh",
+    allocation_metadata_of_fresh_file: device_disagrees QUIET, "write:seq64k:fresh",
         |w| w.device().bytes_per_app_byte = Some(1.1);
 
-    charged_for_more_than_the_device_read: counters_disagree SUSPECT, "read:rnd4k",
+    process_reads_10_times_device_reads: counters_disagree SUSPECT, "read:rnd4k",
         |w| {
             let device = w.device();
             device.bytes_read /= 10;
             device.bytes_per_app_byte = Some(0.1);
         };
-    a_device_that_counts_nothing: counters_disagree
+    device_without_io_counters: counters_disagree
         SUSPECT, "write:rnd4k",
         |w| w.device().operations = 0;
-    charged_for_as_much: counters_disagree QUIET, "read:buffered",
+    process_reads_4_percent_above_device: counters_disagree QUIET, "read:buffered",
         |w| { let device = w.device(); device.bytes_read -= device.bytes_read / 25; };
-    a_refused_attempt_is_charged_as_well: counters_disagree QUIET, "read:seq1m:q4",
+    io_uring_retries_charged_twice: counters_disagree QUIET, "read:seq1m:q4",
         |w| w.device().bytes_read /= 2;
-    a_neighbour_is_no_wrong_counter: counters_disagree QUIET, "read:rnd4k",
+    device_reads_doubled_by_neighbour: counters_disagree QUIET, "read:rnd4k",
         |w| w.device().bytes_read *= 2;
-    warm_reads_need_no_device: counters_disagree QUIET, "read:buffered",
+    warm_reads_without_device_io: counters_disagree QUIET, "read:buffered",
         |w| {
             w.device().operations = 0;
             w.frames(|frame| frame.own_io.device_read_bytes = 0);
         };
 
-    requests_that_wait_above_the_device: depth_not_reached
+    requests_queued_above_device: depth_not_reached
         REMARK, "read:rnd4k:q32",
         |w| w.device_frames(|device| device.in_flight_ns = 200_000_000);
-    two_thirds_arrive: depth_not_reached QUIET, "read:rnd4k:q32",
+    two_thirds_of_depth_reached: depth_not_reached QUIET, "read:rnd4k:q32",
         |w| w.device_frames(|device| device.in_flight_ns = 2_100_000_000);
-    a_shallow_queue_needs_none: depth_not_reached QUIET, "read:rnd4k:q2",
+    queue_depth_2: depth_not_reached QUIET, "read:rnd4k:q2",
         |w| w.device_frames(|device| device.in_flight_ns = 1_000_000);
-    an_array_that_does_not_count_time: depth_not_reached QUIET, "read:rnd4k:q32",
+    array_without_in_flight_time: depth_not_reached QUIET, "read:rnd4k:q32",
         |w| w.device_frames(|device| device.in_flight_ns = 0);
 
-    written_and_never_synced: nothing_durable INVALID,
+    buffered_writes_without_sync: nothing_durable INVALID,
         "write:rnd4k:buffered:sync=none", |_| {};
-    synced_at_the_end: nothing_durable QUIET, "write:rnd4k:buffered", |_| {};
-    direct_writes_reach_the_device_unsynced: nothing_durable QUIET, "write:rnd4k:sync=none", |_| {};
+    buffered_writes_with_final_sync: nothing_durable QUIET, "write:rnd4k:buffered", |_| {};
+    direct_writes_without_sync: nothing_durable QUIET, "write:rnd4k:sync=none", |_| {};
 
-    no_barriers_over_a_volatile_cache: durability_void INVALID, "fsync",
+    nobarrier_with_volatile_cache: durability_void INVALID, "fsync",
         |w| {
             w.target().mount_options.push("nobarrier".into());
             back(&mut w.target().device_stack[1]);
         };
-    an_overlay_that_ignores_syncs: durability_void INVALID, "create:sync=end",
+    volatile_overlayfs_with_syncs: durability_void INVALID, "create:sync=end",
         |w| w.target().mount_options.push("volatile".into());
-    no_barriers_over_no_cache: durability_void QUIET, "fsync",
+    nobarrier_without_volatile_cache: durability_void QUIET, "fsync",
         |w| w.target().mount_options.push("nobarrier".into());
-    nobody_asked_for_a_sync: durability_void QUIET, "create",
+    volatile_overlayfs_without_syncs: durability_void QUIET, "create",
         |w| w.target().mount_options.push("volatile".into());
 
-    syncs_faster_than_an_answer: sync_not_sent SUSPECT, "fsync", |w| w.probes.sync_ns = Some(300);
-    syncs_as_fast_as_an_answer: sync_not_sent QUIET, "fsync", |w| w.probes.sync_ns = Some(9_000);
-    reads_need_no_sync: sync_not_sent QUIET, "read", |w| w.probes.sync_ns = Some(300);
-    calls_that_answer_in_parts: short_calls REMARK, "read", |w| w.record.counts.short_calls = 3;
-    calls_that_answer_whole: short_calls QUIET, "read", |w| w.record.counts.short_calls = 0;
+    fsync_in_300_ns: sync_not_sent SUSPECT, "fsync", |w| w.probes.sync_ns = Some(300);
+    fsync_in_9_us: sync_not_sent QUIET, "fsync", |w| w.probes.sync_ns = Some(9_000);
+    reads_with_fast_fsync_probe: sync_not_sent QUIET, "read", |w| w.probes.sync_ns = Some(300);
+    three_short_reads: short_calls REMARK, "read", |w| w.record.counts.short_calls = 3;
+    no_short_reads: short_calls QUIET, "read", |w| w.record.counts.short_calls = 0;
 
-    a_flush_that_nothing_can_do_so_fast: flush_too_fast
+    flush_in_8_us: flush_too_fast
         SUSPECT, "fsync",
         |w| {
             back(&mut w.target().device_stack[1]);
             w.frames(|frame| frame.devices[1].flushes = 10_000);
             w.record.figures.steps[0].latency_ns.as_mut().unwrap().p50 = Some(8_000);
         };
-    a_flush_that_takes_its_time: flush_too_fast QUIET, "fsync",
+    flush_in_21_us: flush_too_fast QUIET, "fsync",
         |w| {
             back(&mut w.target().device_stack[1]);
             w.frames(|frame| frame.devices[1].flushes = 10_000);
             w.record.figures.steps[0].latency_ns.as_mut().unwrap().p50 = Some(21_000);
         };
-    a_cache_that_is_safe_needs_no_flush: flush_too_fast QUIET, "fsync",
+    fast_fsync_without_volatile_cache: flush_too_fast QUIET, "fsync",
         |w| w.record.figures.steps[0].latency_ns.as_mut().unwrap().p50 = Some(8_000);
 
-    writes_that_did_not_arrive: absorbed_by_page_cache INVALID,
+    device_writes_at_50_percent: absorbed_by_page_cache INVALID,
         "write:rnd4k:buffered", |w| w.device().bytes_written /= 2;
-    several_passes_that_were_asked_for: absorbed_by_page_cache
+    three_requested_write_passes: absorbed_by_page_cache
         SUSPECT, "write:rnd4k:buffered:passes=3",
         |w| {
             w.record.counts.passes = 3.0;
             w.device().bytes_written /= 3;
         };
-    hot_blocks_that_were_replaced: absorbed_by_page_cache REMARK,
+    hot_blocks_overwritten_in_cache: absorbed_by_page_cache REMARK,
         "write:rnd4k:buffered:zipf=0.99", |w| w.device().bytes_written /= 2;
-    a_journal_beside_the_writes: absorbed_by_page_cache QUIET, "write:rnd4k:buffered",
+    device_writes_at_91_percent: absorbed_by_page_cache QUIET, "write:rnd4k:buffered",
         |w| w.device().bytes_written = w.device().bytes_written / 100 * 91;
-    copies_may_be_stored_once: absorbed_by_page_cache QUIET, "write:rnd4k:buffered:dedupe=50",
+    deduplicable_writes: absorbed_by_page_cache QUIET, "write:rnd4k:buffered:dedupe=50",
         |w| w.device().bytes_written /= 2;
 
-    half_of_the_file_was_in_memory: served_from_page_cache
+    half_of_file_in_page_cache: served_from_page_cache
         INVALID, "read:buffered",
         |w| w.record.seen.page_cache_share = Some(0.49);
     read_ahead_of_other_clients: served_from_page_cache
@@ -342,83 +342,83 @@ examples! {
             w.plan.clients = Some(model::plan::Clients { count: 2, number: Some(0), clients_on_file_system: 1 });
             w.record.seen.page_cache_share = Some(0.49);
         };
-    a_second_pass_finds_the_first: served_from_page_cache
+    later_passes_from_page_cache: served_from_page_cache
         INVALID, "read:buffered:passes=3",
         |w| (w.record.seen.page_cache_share, w.record.counts.passes) = (Some(0.67), 3.0);
     hot_blocks_stay_in_memory: served_from_page_cache REMARK,
         "read:rnd4k:buffered:hot=90/10", |w| w.record.seen.page_cache_share = Some(0.8);
-    left_as_it_was: served_from_page_cache SUSPECT,
+    cache_mode_as_is: served_from_page_cache SUSPECT,
         "read:buffered",
         |w| (w.plan.cache, w.record.seen.page_cache_share) = (CacheMode::AsIs, Some(0.1));
-    warm_as_asked_for: served_from_page_cache REMARK,
+    cache_mode_warm: served_from_page_cache REMARK,
         "read:buffered",
         |w| (w.plan.cache, w.record.seen.page_cache_share) = (CacheMode::Warm, Some(1.0));
-    warm_and_larger_than_memory: served_from_page_cache SUSPECT,
+    warm_data_larger_than_memory: served_from_page_cache SUSPECT,
         "read:buffered",
         |w| (w.plan.cache, w.record.seen.page_cache_share) = (CacheMode::Warm, Some(0.03));
-    resident_on_a_server: served_from_page_cache INVALID, "read:buffered",
+    resident_pages_of_nfs_file: served_from_page_cache INVALID, "read:buffered",
         |w| {
             w.set_backing(Backing::RemoteOrUserSpace, "nfs4");
             w.record.seen.residency.as_mut().unwrap().before = Some(0.3);
         };
-    a_page_here_and_there: served_from_page_cache QUIET, "read:buffered",
+    cached_share_below_5_percent: served_from_page_cache QUIET, "read:buffered",
         |w| w.record.seen.page_cache_share = Some(0.049);
-    compressed_files_take_fewer_bytes: served_from_page_cache QUIET, "read:buffered",
+    buffered_reads_of_compressed_files: served_from_page_cache QUIET, "read:buffered",
         |w| {
             w.record.seen.extents.as_mut().unwrap().encoded_share = 1.0;
             w.record.seen.page_cache_share = Some(0.5);
         };
 
-    pages_that_cannot_be_dropped: cache_not_cold SUSPECT, "read:buffered",
+    resident_pages_after_drop: cache_not_cold SUSPECT, "read:buffered",
         |w| w.record.seen.residency.as_mut().unwrap().before = Some(0.02);
-    dropped_but_for_a_page: cache_not_cold QUIET, "read:buffered",
+    residency_below_0_1_percent: cache_not_cold QUIET, "read:buffered",
         |w| w.record.seen.residency.as_mut().unwrap().before = Some(0.0009);
-    told_as_memory_already: cache_not_cold QUIET, "read:buffered",
+    page_cache_share_already_reported: cache_not_cold QUIET, "read:buffered",
         |w| {
             w.record.seen.residency.as_mut().unwrap().before = Some(0.5);
             w.record.seen.page_cache_share = Some(0.5);
         };
 
-    a_host_that_keeps_blocks: below_os_cache
+    host_cache_with_two_passes: below_os_cache
         SUSPECT,
         "read:rnd4k",
         |w| {
             w.record.counts.passes = 2.0;
             w.probes.reread = Some(reread([736_000, 3_000_000], [46_000, 90_000]));
         };
-    a_host_that_keeps_blocks_which_are_read_once: below_os_cache REMARK, "read:rnd4k",
+    host_cache_with_single_pass: below_os_cache REMARK, "read:rnd4k",
         |w| w.probes.reread = Some(reread([736_000, 3_000_000], [46_000, 90_000]));
-    a_host_that_keeps_the_slowest: below_os_cache REMARK, "read:rnd4k",
+    host_cache_of_slowest_blocks: below_os_cache REMARK, "read:rnd4k",
         |w| w.probes.reread = Some(reread([150_000, 900_000], [100_000, 200_000]));
-    hot_blocks_in_a_host: below_os_cache REMARK, "read:rnd4k:zipf=0.99",
+    hot_blocks_in_host_cache: below_os_cache REMARK, "read:rnd4k:zipf=0.99",
         |w| {
             w.record.counts.passes = 2.0;
             w.probes.reread = Some(reread([736_000, 3_000_000], [46_000, 90_000]));
         };
-    hot_blocks_in_a_host_that_keeps_the_slowest: below_os_cache REMARK, "read:rnd4k:hot=90/10",
+    slowest_hot_blocks_in_host_cache: below_os_cache REMARK, "read:rnd4k:hot=90/10",
         |w| w.probes.reread = Some(reread([150_000, 900_000], [100_000, 200_000]));
-    the_second_time_is_no_faster: below_os_cache QUIET, "read:rnd4k",
+    reread_as_fast_as_first_read: below_os_cache QUIET, "read:rnd4k",
         |w| w.probes.reread = Some(reread([52_000, 900_000], [47_000, 200_000]));
-    a_disturbed_first_time_of_a_fast_device: below_os_cache QUIET, "read:rnd4k",
+    disturbed_first_read_of_fast_device: below_os_cache QUIET, "read:rnd4k",
         |w| w.probes.reread = Some(reread([24_000, 30_000], [9_000, 20_000]));
-    what_was_asked_from_memory_needs_no_disk: below_os_cache QUIET, "read:buffered",
+    warm_reads_with_fast_reread: below_os_cache QUIET, "read:buffered",
         |w| {
             w.plan.cache = CacheMode::Warm;
             w.probes.reread = Some(reread([736_000, 3_000_000], [46_000, 90_000]));
         };
 
-    a_pool_of_unknown_disks: devices_unknown REMARK, "read:rnd4k",
+    reads_from_unknown_disks: devices_unknown REMARK, "read:rnd4k",
         |w| w.set_backing(Backing::Unknown, "zfs");
-    writes_are_made_durable: devices_unknown QUIET, "write:rnd4k", |w| w.set_backing(Backing::Unknown, "zfs");
+    writes_to_unknown_disks: devices_unknown QUIET, "write:rnd4k", |w| w.set_backing(Backing::Unknown, "zfs");
 
-    a_server_of_which_nothing_is_known: server_cache REMARK,
+    server_of_unknown_memory_size: server_cache REMARK,
         "read:rnd4k", |w| w.set_backing(Backing::RemoteOrUserSpace, "fuse.sshfs");
-    a_set_that_a_server_can_hold: server_cache SUSPECT, "read:rnd4k",
+    server_memory_over_half_of_set: server_cache SUSPECT, "read:rnd4k",
         |w| {
             w.set_backing(Backing::RemoteOrUserSpace, "nfs4");
             w.plan.server_ram_bytes = Some(1 << 30);
         };
-    a_set_of_twice_its_memory: server_cache QUIET, "read:rnd4k",
+    server_memory_below_half_of_set: server_cache QUIET, "read:rnd4k",
         |w| {
             w.set_backing(Backing::RemoteOrUserSpace, "nfs4");
             w.plan.server_ram_bytes = Some(800 << 20);
@@ -431,21 +431,21 @@ examples! {
             let intervals = w.record.figures.intervals.iter_mut().enumerate();
             intervals.for_each(|(index, interval)| interval.ops = if index < 20 { 10_000 } else { 15_000 });
         };
-    a_skewed_test_has_no_passes: several_passes QUIET, "read:rnd4k:zipf=0.99",
+    zipf_test_getting_faster: several_passes QUIET, "read:rnd4k:zipf=0.99",
         |w| {
             w.record.counts.passes = 2.0;
             w.record.workload.size_bytes = 200_000 * 4096;
             let intervals = w.record.figures.intervals.iter_mut().enumerate();
             intervals.for_each(|(index, interval)| interval.ops = if index < 20 { 10_000 } else { 15_000 });
         };
-    later_passes_are_alike: several_passes QUIET, "read:rnd4k",
+    later_passes_19_percent_faster: several_passes QUIET, "read:rnd4k",
         |w| {
             w.record.counts.passes = 2.0;
             w.record.workload.size_bytes = 200_000 * 4096;
             let intervals = w.record.figures.intervals.iter_mut().enumerate();
             intervals.for_each(|(index, interval)| interval.ops = if index < 20 { 10_000 } else { 11_900 });
         };
-    a_rate_that_is_hardly_known: several_passes QUIET, "read:rnd4k",
+    faster_passes_within_wide_interval: several_passes QUIET, "read:rnd4k",
         |w| {
             w.record.counts.passes = 2.0;
             w.set_rate_interval(0.2);
@@ -456,70 +456,70 @@ examples! {
 
     names_from_memory: metadata_cache REMARK, "stat",
         |w| w.device().bytes_read = 0;
-    names_that_need_hardly_a_read: metadata_cache REMARK, "stat", |w| w.set_name_read_bytes(6);
-    names_from_the_device: metadata_cache QUIET, "stat", |w| w.set_name_read_bytes(7);
-    names_read_by_others: metadata_cache REMARK, "open:missing",
+    stat_reading_6_bytes_each: metadata_cache REMARK, "stat", |w| w.set_name_read_bytes(6);
+    stat_reading_7_bytes_each: metadata_cache QUIET, "stat", |w| w.set_name_read_bytes(7);
+    cached_open_with_foreign_reads: metadata_cache REMARK, "open:missing",
         |w| {
             w.set_name_read_bytes(0);
             w.device().bytes_read = 1 << 30;
         };
     names_on_tmpfs: metadata_cache REMARK, "readdir", |w| w.set_backing(Backing::Memory, "tmpfs");
-    names_that_the_client_keeps: metadata_cache REMARK, "stat", |w| w.set_server_requests(2);
-    names_that_the_server_is_asked_for: metadata_cache QUIET, "stat", |w| w.set_server_requests(100);
-    names_behind_a_program: metadata_cache QUIET, "stat", |w| w.set_backing(Backing::RemoteOrUserSpace, "fuse");
-    names_that_were_dropped: metadata_cache QUIET, "stat:cold", |w| w.device().bytes_read = 0;
-    creating_reads_nothing: metadata_cache QUIET, "create", |w| w.device().bytes_read = 0;
+    stat_from_nfs_client_cache: metadata_cache REMARK, "stat", |w| w.set_server_requests(2);
+    stat_requests_to_nfs_server: metadata_cache QUIET, "stat", |w| w.set_server_requests(100);
+    stat_on_fuse: metadata_cache QUIET, "stat", |w| w.set_backing(Backing::RemoteOrUserSpace, "fuse");
+    stat_after_cache_drop: metadata_cache QUIET, "stat:cold", |w| w.device().bytes_read = 0;
+    create_without_device_reads: metadata_cache QUIET, "create", |w| w.device().bytes_read = 0;
 
-    not_all_files_were_made: fewer_files SUSPECT, "stat", |w| w.record.workload.files = 1000;
-    all_files_were_made: fewer_files QUIET, "stat", |_| {};
+    fewer_files_than_requested: fewer_files SUSPECT, "stat", |w| w.record.workload.files = 1000;
+    all_requested_files: fewer_files QUIET, "stat", |_| {};
 
-    cold_names_without_a_read: names_not_cold SUSPECT, "stat:t4:cold", |w| w.set_name_read_bytes(0);
-    cold_names_with_less_than_half_an_inode: names_not_cold SUSPECT, "stat:cold", |w| w.set_name_read_bytes(63);
-    cold_names_that_others_read: names_not_cold SUSPECT, "stat:cold",
+    cold_stat_without_device_reads: names_not_cold SUSPECT, "stat:t4:cold", |w| w.set_name_read_bytes(0);
+    cold_stat_reading_63_bytes_each: names_not_cold SUSPECT, "stat:cold", |w| w.set_name_read_bytes(63);
+    cold_stat_with_only_foreign_reads: names_not_cold SUSPECT, "stat:cold",
         |w| {
             w.set_name_read_bytes(0);
             w.device().bytes_read = 1 << 30;
         };
-    cold_names_that_the_client_kept: names_not_cold SUSPECT, "open:cold", |w| w.set_server_requests(1);
-    cold_names_with_half_an_inode: names_not_cold QUIET, "stat:cold", |w| w.set_name_read_bytes(64);
-    cold_entries_without_inodes: names_not_cold QUIET, "readdir:cold", |w| w.set_name_read_bytes(12);
-    cold_names_behind_a_program: names_not_cold QUIET, "stat:cold",
+    cold_open_from_nfs_client_cache: names_not_cold SUSPECT, "open:cold", |w| w.set_server_requests(1);
+    cold_stat_reading_64_bytes_each: names_not_cold QUIET, "stat:cold", |w| w.set_name_read_bytes(64);
+    cold_readdir_reading_12_bytes_each: names_not_cold QUIET, "readdir:cold", |w| w.set_name_read_bytes(12);
+    cold_stat_on_fuse: names_not_cold QUIET, "stat:cold",
         |w| w.set_backing(Backing::RemoteOrUserSpace, "fuse");
 
-    cold_names_that_are_read: cold_names REMARK, "stat:t4:cold", |w| w.set_name_read_bytes(290);
-    cold_names_that_are_read_beside_others: cold_names REMARK, "stat:cold",
+    cold_stat_with_device_reads: cold_names REMARK, "stat:t4:cold", |w| w.set_name_read_bytes(290);
+    cold_stat_beside_foreign_reads: cold_names REMARK, "stat:cold",
         |w| {
             w.set_name_read_bytes(290);
             w.device().bytes_read *= 2;
         };
-    cold_names_on_a_server: cold_names REMARK, "stat:cold", |w| w.set_server_requests(100);
-    cold_names_in_vain: cold_names QUIET, "stat:cold", |w| w.set_name_read_bytes(0);
-    warm_names: cold_names QUIET, "stat", |w| w.set_name_read_bytes(290);
+    cold_stat_on_nfs_server: cold_names REMARK, "stat:cold", |w| w.set_server_requests(100);
+    cold_stat_from_cache: cold_names QUIET, "stat:cold", |w| w.set_name_read_bytes(0);
+    warm_stat_with_device_reads: cold_names QUIET, "stat", |w| w.set_name_read_bytes(290);
 
-    inodes_that_are_held_back: inode_search REMARK, "create",
+    slow_create_without_journal: inode_search REMARK, "create",
         |w| {
             w.target().geometry.journal = Some("none".into());
             w.latency().mean = 400_000;
             w.budget().kernel = 0.9;
         };
-    inodes_with_a_journal: inode_search QUIET, "create",
+    slow_create_with_journal: inode_search QUIET, "create",
         |w| {
             w.latency().mean = 400_000;
             w.budget().kernel = 0.9;
         };
 
-    operation_of_two_days: latency_too_long SUSPECT, "read:rnd4k", |w| w.latency().max = LATENCY_MAX_NS;
-    operation_of_a_day: latency_too_long QUIET, "read:rnd4k", |w| w.latency().max = 86_400_000_000_000;
+    latency_at_recordable_maximum: latency_too_long SUSPECT, "read:rnd4k", |w| w.latency().max = LATENCY_MAX_NS;
+    latency_of_one_day: latency_too_long QUIET, "read:rnd4k", |w| w.latency().max = 86_400_000_000_000;
 
-    over_before_it_began: too_few_samples REMARK,
+    half_second_test: too_few_samples REMARK,
         "read:rnd4k", |w| w.ends_after(5);
     too_short_to_be_steady: too_few_samples REMARK, "read:rnd4k", |w| w.ends_after(19);
-    a_pass_that_is_soon_over: too_few_samples REMARK, "read:buffered",
+    short_single_pass: too_few_samples REMARK, "read:buffered",
         |w| {
             w.ends_after(6);
             w.record.counts.passes = 1.0;
         };
-    a_sync_that_takes_most_of_it: too_few_samples REMARK,
+    sync_longer_than_writes: too_few_samples REMARK,
         "write:buffered",
         |w| {
             w.without_interval();
@@ -528,71 +528,71 @@ examples! {
         };
     two_rounds: too_few_samples REMARK, "create",
         |w| rounds(w, 2);
-    a_round_that_may_not_be_repeated: too_few_samples REMARK, "create",
+    single_requested_round: too_few_samples REMARK, "create",
         |w| {
             rounds(w, 1);
             w.plan.phases[0].stop.passes = Some(1);
         };
-    a_rate_that_was_asked_for_needs_no_interval: too_few_samples QUIET, "read:rnd4k:q32:rate=500",
+    short_test_at_requested_rate: too_few_samples QUIET, "read:rnd4k:q32:rate=500",
         |w| w.ends_after(5);
-    short_and_not_even_then_of_one_rate: too_few_samples QUIET, "read:rnd4k",
+    short_test_with_rate_change: too_few_samples QUIET, "read:rnd4k",
         |w| {
             w.ends_after(19);
             w.changes(0.9, 1e5, 5e4, 1 << 20);
         };
 
-    a_drift: not_steady SUSPECT, "read:rnd4k",
+    downward_drift: not_steady SUSPECT, "read:rnd4k",
         |w| {
             w.steady().is_steady = false;
             limited(w, |index| 10_000 - 60 * index as u64);
         };
-    a_drift_of_unknown_width: not_steady SUSPECT, "read:rnd4k",
+    drift_without_confidence_interval: not_steady SUSPECT, "read:rnd4k",
         |w| {
             w.steady().is_steady = false;
             limited(w, |index| 10_000 - 60 * index as u64);
             w.without_interval();
         };
-    a_small_drift: not_steady REMARK, "read:rnd4k",
+    small_downward_drift: not_steady REMARK, "read:rnd4k",
         |w| {
             w.steady().is_steady = false;
             limited(w, |index| 10_000 - 6 * index as u64);
         };
-    a_late_change: not_steady SUSPECT, "read:rnd4k",
+    late_rate_change: not_steady SUSPECT, "read:rnd4k",
         |w| w.changes(3.0, 2_000.0, 10_000.0, 1 << 20);
-    up_and_down: not_steady SUSPECT, "read:rnd4k",
+    rate_rise_then_fall: not_steady SUSPECT, "read:rnd4k",
         |w| {
             w.changes(1.0, 1_000.0, 2_000.0, 1 << 20);
             w.changes(3.0, 2_000.0, 900.0, 1 << 21);
         };
-    anything_may_be_its_rate: not_steady REMARK, "read:rnd4k",
+    unsteady_with_40_percent_interval: not_steady REMARK, "read:rnd4k",
         |w| {
             w.steady().is_steady = false;
             w.set_rate_interval(0.4);
         };
-    memory_that_fills_is_not_the_number: not_steady REMARK, "write:buffered",
+    drift_while_page_cache_fills: not_steady REMARK, "write:buffered",
         |w| {
             w.steady().is_steady = false;
             limited(w, |index| 10_000 - 20 * index as u64);
             w.without_interval();
         };
-    a_long_sync_is_told_as_that: not_steady QUIET, "write:buffered",
+    rate_change_before_long_sync: not_steady QUIET, "write:buffered",
         |w| {
             w.changes(1.0, 4e5, 1e5, 1 << 30);
             w.without_interval();
             w.record.figures.rate.overall_ops_per_second = Some(4e5);
         };
-    too_short_is_not_unsteady: not_steady QUIET, "read:rnd4k", |w| w.ends_after(19);
-    arrivals_that_vary_are_asked_for: not_steady QUIET, "read:rnd4k:q32:rate=500,poisson",
+    too_short_for_steady_state: not_steady QUIET, "read:rnd4k", |w| w.ends_after(19);
+    poisson_arrivals: not_steady QUIET, "read:rnd4k:q32:rate=500,poisson",
         |w| w.steady().is_steady = false;
-    a_rate_that_was_not_kept: not_steady REMARK, "read:rnd4k:q32:rate=500",
+    missed_requested_rate: not_steady REMARK, "read:rnd4k:q32:rate=500",
         |w| {
             w.steady().is_steady = false;
             w.note(Finding::FellBehind { missed: Count(500), due: Count(1000) });
         };
 
-    five_even_rounds: steady_rounds REMARK, "write:rnd4k",
+    steady_window_of_five_rounds: steady_rounds REMARK, "write:rnd4k",
         |w| w.record.figures.until_steady = Some(until_steady(Some(7), 7));
-    no_five_even_rounds: never_steady SUSPECT, "write:rnd4k",
+    no_steady_window_in_25_rounds: never_steady SUSPECT, "write:rnd4k",
         |w| {
             w.steady().is_steady = false;
             w.record.figures.until_steady = Some(until_steady(None, 25));
@@ -601,165 +601,165 @@ examples! {
         |w| w.record.figures.until_steady = Some(until_steady(None, 4));
     steady_in_the_last_round: never_steady QUIET, "write:rnd4k",
         |w| w.record.figures.until_steady = Some(until_steady(Some(25), 25));
-    steady_in_no_round: steady_rounds QUIET, "write:rnd4k",
+    steady_state_never_reached: steady_rounds QUIET, "write:rnd4k",
         |w| w.record.figures.until_steady = Some(until_steady(None, 25));
-    rounds_say_that_it_is_not_steady: not_steady QUIET, "write:rnd4k",
+    unsteady_rounds: not_steady QUIET, "write:rnd4k",
         |w| {
             w.steady().is_steady = false;
             w.record.figures.until_steady = Some(until_steady(None, 25));
         };
 
-    known_within_three_percent: wide_interval REMARK, "read:rnd4k",
+    interval_of_3_percent: wide_interval REMARK, "read:rnd4k",
         |w| w.set_rate_interval(0.03);
-    a_little_wider_than_wanted: wide_interval QUIET, "read:rnd4k", |w| w.set_rate_interval(0.024);
-    told_as_not_steady: wide_interval QUIET, "read:rnd4k",
+    interval_of_2_4_percent: wide_interval QUIET, "read:rnd4k", |w| w.set_rate_interval(0.024);
+    wide_interval_of_unsteady_rate: wide_interval QUIET, "read:rnd4k",
         |w| {
             w.steady().is_steady = false;
             w.set_rate_interval(0.3);
         };
 
-    a_write_cache_that_is_full: rate_dropped
+    full_write_cache: rate_dropped
         SUSPECT,
         "write:seq1m",
         |w| {
             w.changes(1.5, 6.1e9 / 1_048_576.0, 1.4e9 / 1_048_576.0, 40_800_000_000);
             w.steady().is_steady = true;
         };
-    a_credit_that_ran_out_late: rate_dropped
+    burst_credits_exhausted_late: rate_dropped
         SUSPECT, "create",
         |w| {
             w.record.figures.steady = clean("read").record.figures.steady;
             w.record.workload.block_bytes = None;
             w.changes(3.5, 65_536.0, 512.0, 0);
         };
-    memory_that_is_full_of_writes: rate_dropped REMARK,
+    dirty_page_limit_reached: rate_dropped REMARK,
         "write:seq1m:buffered", |w| w.changes(1.0, 2_000.0, 100.0, 2_000 << 20);
-    a_fifth_less: rate_dropped QUIET, "write:seq1m", |w| w.changes(1.5, 6_000.0, 4_900.0, 1 << 30);
-    what_comes_back: rate_dropped QUIET, "write:seq1m",
+    drop_of_a_fifth: rate_dropped QUIET, "write:seq1m", |w| w.changes(1.5, 6_000.0, 4_900.0, 1 << 30);
+    drop_with_recovery: rate_dropped QUIET, "write:seq1m",
         |w| {
             w.changes(1.0, 6_000.0, 1_000.0, 1 << 30);
             w.changes(2.0, 1_000.0, 5_500.0, 1 << 31);
         };
-    what_was_as_low_before: rate_dropped QUIET, "read:rnd4k:q32",
+    drop_back_to_earlier_rate: rate_dropped QUIET, "read:rnd4k:q32",
         |w| {
             w.changes(1.0, 114_000.0, 99_000.0, 1 << 29);
             w.changes(2.0, 99_000.0, 134_000.0, 1 << 30);
             w.changes(3.0, 134_000.0, 106_000.0, 1 << 31);
         };
-    a_neighbour_who_came: rate_dropped QUIET, "read:seq1m",
+    drop_with_foreign_io: rate_dropped QUIET, "read:seq1m",
         |w| {
             w.changes(1.5, 6_000.0, 3_000.0, 1 << 30);
             w.device().foreign_share = Some(0.3);
         };
 
-    a_limit_that_somebody_set: rate_capped
+    throttling_in_100_ms_slices: rate_capped
         REMARK, "read:rnd4k:q32",
         |w| limited(w, |_| 500);
-    a_device_that_collects_garbage: rate_capped QUIET, "write:rnd4k:q32", |w| limited(w, |index| 480 + index as u64 % 9 * 5);
-    many_operations_are_even_by_themselves: rate_capped QUIET, "read:rnd4k:q32",
+    garbage_collection: rate_capped QUIET, "write:rnd4k:q32", |w| limited(w, |index| 480 + index as u64 % 9 * 5);
+    even_rate_from_large_counts: rate_capped QUIET, "read:rnd4k:q32",
         // With this many operations, chance alone causes at most a tenth of a percent, which is about this variation.
         |w| limited(w, |index| 5_000_000 + (index as u64 / 5 % 4) * 4_000);
-    lots_at_a_boundary: rate_capped REMARK, "read:rnd4k:q32",
+    batches_across_interval_boundary: rate_capped REMARK, "read:rnd4k:q32",
         |w| limited(w, |index| match index % 50 { 24 => 900, 25 => 100, _ => 500 });
-    a_fixed_time_for_each: rate_capped QUIET, "read:rnd4k:q32",
+    constant_service_time: rate_capped QUIET, "read:rnd4k:q32",
         |w| {
             limited(w, |_| 400);
             w.record.figures.intervals.iter_mut().for_each(|interval| interval.histogram = vec![(8_000_000, 400)]);
             (w.latency().p50, w.latency().p99) = (Some(8_000_000), Some(8_100_000));
         };
-    two_kinds_of_service: rate_capped QUIET, "read:rnd4k",
+    bimodal_service_times: rate_capped QUIET, "read:rnd4k",
         |w| {
             limited(w, |_| 26);
             (w.latency().p50, w.latency().p99) = (Some(2_000_000), Some(20_000_000));
         };
-    a_limit_that_we_set: rate_capped QUIET, "read:rnd4k:q32:rate=500", |w| limited(w, |_| 500);
+    requested_rate_limit: rate_capped QUIET, "read:rnd4k:q32:rate=500", |w| limited(w, |_| 500);
 
-    quick_ones_and_slow_ones: several_modes
+    two_latency_modes: several_modes
         REMARK, "read:rnd4k",
         |w| w.latency().modes = vec![Mode { at_ns: 40_000, share: 0.985 }, Mode { at_ns: 21_000_000, share: 0.015 }];
-    three_kinds: several_modes REMARK, "stat",
+    three_latency_modes: several_modes REMARK, "stat",
         |w| w.latency().modes = [1, 2, 3].map(|at_ns| Mode { at_ns, share: 0.33 }).to_vec();
-    one_kind: several_modes QUIET, "read:rnd4k", |_| {};
-    kinds_of_flows: several_modes QUIET, "mix:mail",
+    single_latency_mode: several_modes QUIET, "read:rnd4k", |_| {};
+    latency_modes_of_mix_flows: several_modes QUIET, "mix:mail",
         |w| w.latency().modes = [1, 2, 3].map(|at_ns| Mode { at_ns, share: 0.33 }).to_vec();
 
-    a_neighbour: foreign_io SUSPECT, "read:rnd4k",
+    foreign_io_of_30_percent: foreign_io SUSPECT, "read:rnd4k",
         |w| w.device().foreign_share = Some(0.3);
-    next_to_nobody: foreign_io QUIET, "read:rnd4k", |w| w.device().foreign_share = Some(0.049);
-    trees_are_not_a_neighbour: foreign_io QUIET, "write:rnd4k",
+    foreign_io_below_5_percent: foreign_io QUIET, "read:rnd4k", |w| w.device().foreign_share = Some(0.049);
+    uncharged_btrfs_metadata: foreign_io QUIET, "write:rnd4k",
         |w| {
             w.target().file_system = "btrfs".into();
             w.device().foreign_share = Some(0.5);
         };
-    journaled_data_is_not_a_neighbour: foreign_io QUIET, "write:rnd4k",
+    uncharged_data_journal: foreign_io QUIET, "write:rnd4k",
         |w| {
             w.target().mount_options.push("data=journal".into());
             w.device().foreign_share = Some(0.5);
         };
-    a_journal_is_not_a_neighbour: foreign_io QUIET, "write:rnd4k:sync=each",
+    uncharged_journal_of_sync_each: foreign_io QUIET, "write:rnd4k:sync=each",
         |w| w.device().foreign_share = Some(0.5);
 
-    a_host_that_is_busy: steal SUSPECT, "read:rnd4k", |w| w.budget().steal = 0.12;
-    a_host_that_is_calm: steal QUIET, "read:rnd4k", |w| w.budget().steal = 0.05;
+    steal_of_12_percent: steal SUSPECT, "read:rnd4k", |w| w.budget().steal = 0.12;
+    steal_of_5_percent: steal QUIET, "read:rnd4k", |w| w.budget().steal = 0.05;
 
-    a_disk_that_guests_share: one_run REMARK, "read:rnd4k",
+    single_run_in_kvm_guest: one_run REMARK, "read:rnd4k",
         |w| w.environment.virtualisation = Some("kvm".into());
-    a_disk_of_our_own: one_run QUIET, "read:rnd4k", |w| w.environment.virtualisation = None;
-    several_runs_tell_themselves: one_run QUIET, "read:rnd4k",
+    single_run_on_bare_metal: one_run QUIET, "read:rnd4k", |w| w.environment.virtualisation = None;
+    three_runs_in_kvm_guest: one_run QUIET, "read:rnd4k",
         |w| {
             w.environment.virtualisation = Some("kvm".into());
             w.plan.repetitions = 3;
         };
 
-    a_drive_that_is_hot: thermal SUSPECT, "read:rnd4k",
+    hot_drive: thermal SUSPECT, "read:rnd4k",
         |w| w.record.seen.conditions = Some(conditions(71.0, Some(0), &[]));
-    a_drive_that_is_warm: thermal QUIET, "read:rnd4k",
+    warm_drive: thermal QUIET, "read:rnd4k",
         |w| w.record.seen.conditions = Some(conditions(69.9, Some(0), &[]));
-    cpus_that_are_hot: thermal SUSPECT, "read:rnd4k",
+    hot_cpus: thermal SUSPECT, "read:rnd4k",
         |w| w.record.seen.conditions = Some(conditions(40.0, Some(300), &[]));
-    cpus_that_are_hot_now_and_then: thermal QUIET, "read:rnd4k",
+    rarely_throttled_cpus: thermal QUIET, "read:rnd4k",
         |w| w.record.seen.conditions = Some(conditions(40.0, Some(2), &[]));
 
-    an_array_that_is_repaired: maintenance SUSPECT, "read:rnd4k",
+    resyncing_array: maintenance SUSPECT, "read:rnd4k",
         |w| w.record.seen.conditions = Some(conditions(40.0, None, &[("resync", true)]));
-    somebody_is_scrubbed: maintenance REMARK, "read:rnd4k",
+    scrub_of_another_file_system: maintenance REMARK, "read:rnd4k",
         |w| w.record.seen.conditions = Some(conditions(40.0, None, &[("btrfs scrub", false)]));
-    nothing_to_do: maintenance QUIET, "read:rnd4k",
+    no_maintenance: maintenance QUIET, "read:rnd4k",
         |w| w.record.seen.conditions = Some(conditions(40.0, None, &[]));
 
-    programs_beside: cpu_contention SUSPECT, "read:rnd4k:t4",
+    run_queue_wait_of_20_percent: cpu_contention SUSPECT, "read:rnd4k:t4",
         |w| w.budget().run_queue = 0.2;
     more_threads_than_cpus: cpu_contention QUIET, "read:rnd4k:t9", |w| w.budget().run_queue = 0.2;
-    programs_beside_many_threads: cpu_contention SUSPECT, "read:rnd4k:t9", |w| {
+    hog_beside_more_threads_than_cpus: cpu_contention SUSPECT, "read:rnd4k:t9", |w| {
         w.budget().run_queue = 0.2;
         let hog = Helper { name: "hog".into(), pid: 7, is_kernel: false, cpu_share: 3.0 };
         w.record.seen.system.get_or_insert_default().helpers.push(hog);
     };
-    a_wait_now_and_then: cpu_contention QUIET, "read:rnd4k:t4", |w| w.budget().run_queue = 0.04;
+    run_queue_wait_of_4_percent: cpu_contention QUIET, "read:rnd4k:t4", |w| w.budget().run_queue = 0.04;
 
-    parity_of_parts_of_stripes: parity_writes
+    partial_stripe_writes: parity_writes
         REMARK, "write:rnd4k",
         |w| w.array("raid5", &[(20_000_000, 30_000_000); 3]);
-    whole_stripes: parity_writes QUIET, "write:rnd4k", |w| w.array("raid5", &[(1_000_000, 20_000_000); 3]);
-    a_mirror_has_no_parity: parity_writes QUIET, "write:rnd4k", |w| w.array("raid1", &[(20_000_000, 40_000_000); 2]);
+    full_stripe_writes: parity_writes QUIET, "write:rnd4k", |w| w.array("raid5", &[(1_000_000, 20_000_000); 3]);
+    writes_to_mirror: parity_writes QUIET, "write:rnd4k", |w| w.array("raid1", &[(20_000_000, 40_000_000); 2]);
 
-    a_member_with_more_to_do: members_unbalanced REMARK, "read:rnd4k",
+    overloaded_raid0_member: members_unbalanced REMARK, "read:rnd4k",
         |w| w.array("raid0", &[(2_000_000, 0), (12_000_000, 0), (4_000_000, 0)]);
-    members_alike: members_unbalanced QUIET, "read:rnd4k",
+    balanced_raid0_members: members_unbalanced QUIET, "read:rnd4k",
         |w| w.array("raid0", &[(9_000_000, 0), (12_000_000, 0), (10_000_000, 0)]);
-    a_mirror_may_read_from_one: members_unbalanced QUIET, "read:rnd4k",
+    raid10_reads_from_one_mirror: members_unbalanced QUIET, "read:rnd4k",
         |w| w.array("raid10", &[(12_000_000, 0), (0, 0), (12_000_000, 0), (0, 0)]);
-    disks_in_a_row: members_unbalanced QUIET, "read:rnd4k", |w| w.array("linear", &[(12_000_000, 0), (0, 0)]);
+    linear_array: members_unbalanced QUIET, "read:rnd4k", |w| w.array("linear", &[(12_000_000, 0), (0, 0)]);
 
-    pieces_on_a_disk_that_spins: fragmented REMARK, "read:rnd4k",
+    fragments_on_hard_disk: fragmented REMARK, "read:rnd4k",
         |w| {
             w.target().device_stack[1].rotational = Some(true);
             w.record.seen.extents.as_mut().unwrap().extents = 10_000;
             w.record.workload.size_bytes = 10_000 * (159 << 10);
         };
-    pieces_on_flash: fragmented QUIET, "read:rnd4k", |w| w.record.seen.extents.as_mut().unwrap().extents = 10_000;
+    fragments_on_flash: fragmented QUIET, "read:rnd4k", |w| w.record.seen.extents.as_mut().unwrap().extents = 10_000;
 
-    a_file_system_that_compresses: compressible_target REMARK,
+    btrfs_with_compression: compressible_target REMARK,
         "write:rnd4k",
         |w| {
             w.target().file_system = "btrfs".into();
@@ -767,53 +767,53 @@ examples! {
                 bytes: 1 << 20, allocated_bytes: 1 << 20, encoded_share: Some(1.0),
             });
         };
-    stored_in_a_tenth: compressible_target REMARK,
+    probe_stored_in_an_eighth: compressible_target REMARK,
         "write:rnd4k:compress=50",
         |w| w.probes.compressible = Some(CompressibleProbe {
             bytes: 1 << 20, allocated_bytes: 1 << 17, encoded_share: None,
         });
-    stored_as_it_is: compressible_target QUIET, "write:rnd4k",
+    probe_stored_uncompressed: compressible_target QUIET, "write:rnd4k",
         |w| w.probes.compressible = Some(CompressibleProbe {
             bytes: 1 << 20, allocated_bytes: 1 << 20, encoded_share: Some(0.0),
         });
 
-    a_cache_that_was_not_filled: volatile_write_cache REMARK,
+    unfilled_write_cache: volatile_write_cache REMARK,
         "write:rnd4k", |w| back(&mut w.target().device_stack[1]);
-    a_device_that_was_filled: volatile_write_cache QUIET, "write:rnd4k",
+    over_a_third_of_capacity_written: volatile_write_cache QUIET, "write:rnd4k",
         |w| {
             back(&mut w.target().device_stack[1]);
             w.record.counts.app_bytes_written = 400_000_000_000;
         };
-    a_cache_that_ran_out: volatile_write_cache QUIET, "write:rnd4k",
+    exhausted_write_cache: volatile_write_cache QUIET, "write:rnd4k",
         |w| {
             back(&mut w.target().device_stack[1]);
             w.changes(1.5, 6_000.0, 1_000.0, 1 << 30);
         };
 
-    fetched_and_not_read: read_ahead REMARK, "read:buffered",
+    unused_read_ahead: read_ahead REMARK, "read:buffered",
         |w| w.device().bytes_per_app_byte = Some(1.5);
-    pages_for_small_blocks: read_ahead REMARK, "read:rnd512:buffered",
+    page_reads_for_512_byte_blocks: read_ahead REMARK, "read:rnd512:buffered",
         |w| w.device().bytes_per_app_byte = Some(7.9);
-    fetched_and_read: read_ahead QUIET, "read:buffered", |w| w.device().bytes_per_app_byte = Some(1.09);
+    used_read_ahead: read_ahead QUIET, "read:buffered", |w| w.device().bytes_per_app_byte = Some(1.09);
 
-    what_a_durable_write_costs: amplification REMARK, "fsync",
+    fsync_with_one_flush_each: amplification REMARK, "fsync",
         |w| w.frames(|frame| frame.devices[1].flushes = 10_000);
-    other_writes_are_not_asked: amplification QUIET, "write:rnd4k", |_| {};
+    random_writes_without_fsync: amplification QUIET, "write:rnd4k", |_| {};
 
-    a_whole_pass: one_pass REMARK, "read:buffered",
+    complete_read_pass: one_pass REMARK, "read:buffered",
         |w| w.record.counts.passes = 1.0;
-    a_whole_pass_of_writes: one_pass REMARK, "write:buffered",
+    complete_write_pass: one_pass REMARK, "write:buffered",
         |w| w.record.counts.passes = 1.0;
-    time_came_first: one_pass QUIET, "read:buffered", |w| w.record.counts.passes = 0.99;
+    pass_cut_short_by_time: one_pass QUIET, "read:buffered", |w| w.record.counts.passes = 0.99;
 
-    a_part_of_the_limit: write_limit REMARK, "write:rnd4k",
+    test_at_write_limit: write_limit REMARK, "write:rnd4k",
         |w| w.plan.phases[0].stop.bytes = Some(w.record.counts.bytes);
-    a_mix_wrote_its_part: write_limit REMARK, "mix:mail",
+    mix_at_write_limit: write_limit REMARK, "mix:mail",
         |w| {
             w.record.counts.app_bytes_written = 1 << 30;
             w.plan.phases[0].stop.bytes = Some(1 << 30);
         };
-    far_from_the_limit: write_limit QUIET, "write:rnd4k", |w| w.plan.phases[0].stop.bytes = Some(w.record.counts.bytes * 2);
+    test_at_half_write_limit: write_limit QUIET, "write:rnd4k", |w| w.plan.phases[0].stop.bytes = Some(w.record.counts.bytes * 2);
 }
 
 /// The wanted precision is the preset's, or 5 % where a time was requested.

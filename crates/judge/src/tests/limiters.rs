@@ -300,108 +300,108 @@ fn with(mut world: InputBuilder, change: impl FnOnce(&mut InputBuilder)) -> Inpu
 }
 
 cases! {
-    one_at_a_time: DeviceLatency Likely,
+    queue_depth_1: DeviceLatency Likely,
         clean("read:rnd4k").blocked().queues(0.97).sleeps(&[("__iomap_dio_rw", 0.95)]);
-    one_at_a_time_tried: DeviceLatency Confirmed,
+    queue_depth_1_with_experiments: DeviceLatency Confirmed,
         clean("read:rnd4k").blocked().queues(0.97).sleeps(&[("__iomap_dio_rw", 0.95)]).answers(1.0, 0.98, 0.0);
-    deep_with_room: DeviceLatency Confirmed,
+    deep_queue_with_headroom: DeviceLatency Confirmed,
         clean("read:rnd4k:q32").blocked().queues(31.0).answers(1.02, 0.8, 0.0);
-    one_at_a_time_far_away: RemoteLatency Likely,
+    remote_queue_depth_1: RemoteLatency Likely,
         clean("read:rnd4k").blocked().remote(0.97).sleeps(&[("request_wait_answer", 0.95)]);
-    one_at_a_time_far_away_tried: RemoteLatency Confirmed,
+    remote_queue_depth_1_with_experiments: RemoteLatency Confirmed,
         clean("read:rnd4k").blocked().remote(0.97).sleeps(&[("request_wait_answer", 0.95)]).answers(1.0, 0.98, 0.0);
-    deep_and_untried: DeviceOps Likely, clean("read:rnd4k:q128").blocked().queues(120.0);
-    full_by_operations: DeviceOps Confirmed,
+    queue_depth_128_without_experiments: DeviceOps Likely, clean("read:rnd4k:q128").blocked().queues(120.0);
+    device_saturated_by_iops: DeviceOps Confirmed,
         clean("read:rnd4k:q32").blocked().queues(31.0).answers(0.02, 0.01, 0.0);
-    full_by_bytes: DeviceBandwidth Confirmed,
+    device_saturated_by_bandwidth: DeviceBandwidth Confirmed,
         clean("read:rnd4k:q32").blocked().queues(31.0).answers(0.02, 0.01, -0.98);
-    large_and_untried: DeviceBandwidth Likely, clean("read:seq1m:q8").blocked().queues(16.0);
-    full_below_a_hypervisor: DeviceBandwidth Likely, with(
+    large_blocks_without_experiments: DeviceBandwidth Likely, clean("read:seq1m:q8").blocked().queues(16.0);
+    saturated_bandwidth_in_kvm_guest: DeviceBandwidth Likely, with(
         clean("read:rnd4k:q32").blocked().queues(31.0).answers(0.02, 0.01, -0.98),
         |world| world.environment.virtualisation = Some("kvm".into()),
     );
     // More depth brings nothing, and a pause costs half of itself: one of them may be wrong.
-    full_with_a_pause_that_costs: DeviceOps Likely,
+    saturated_device_with_costly_delay: DeviceOps Likely,
         clean("read:rnd4k:q32").blocked().queues(31.0).answers(0.55, 0.01, 0.0);
     // More depth reached a higher rate, so the target had room, though a pause cost nothing.
-    room_with_a_pause_that_costs_nothing: DeviceLatency Likely,
+    headroom_with_free_delay: DeviceLatency Likely,
         clean("read:seq1m:q8").blocked().queues(8.0).answers(0.0, 0.268, -1.56);
-    room_that_is_small: DeviceLatency Confirmed,
+    small_headroom: DeviceLatency Confirmed,
         clean("read:rnd4k:q32").blocked().queues(31.0).answers(0.9, 0.25, 0.0);
-    mostly_operations: DeviceOps Likely,
+    mostly_iops_bound: DeviceOps Likely,
         clean("read:rnd4k:q32").blocked().queues(31.0).answers(0.02, 0.01, -0.17);
-    bytes_and_operations: Mixed Likely,
+    iops_and_bandwidth_bound: Mixed Likely,
         clean("read:rnd4k:q32").blocked().queues(31.0).answers(0.02, 0.01, -0.53);
-    capped_below: DeviceOps Likely, with(
+    saturated_device_with_even_rate: DeviceOps Likely, with(
         clean("read:rnd4k:q32").blocked().queues(31.0).answers(0.02, 0.01, 0.0),
         too_even,
     );
-    late_with_all_in_flight: ServerSaturated Likely, with(
+    open_loop_behind_at_full_depth: ServerSaturated Likely, with(
         clean("read:rnd4k:q8:rate=100000").blocked().remote(7.9).sleeps(&[("request_wait_answer", 0.95)]),
         falls_behind,
     );
-    server_without_a_cpu: ServerSaturated Likely, clean("read:rnd4k:t16")
+    server_starved_of_cpu: ServerSaturated Likely, clean("read:rnd4k:t16")
         .blocked().remote(15.5).sleeps(&[("request_wait_answer", 0.95)]).answers(0.0, 0.0, 0.0).hogged();
-    full_server: ServerSaturated Confirmed, clean("read:rnd4k:t16")
+    saturated_server: ServerSaturated Confirmed, clean("read:rnd4k:t16")
         .blocked().remote(15.5).sleeps(&[("request_wait_answer", 0.95)]).answers(0.0, 0.0, 0.0);
     // With one at a time, a pause leaves any target idle. The evidence is that four operations at a time are no faster.
-    slow_one_at_a_time: DeviceOps Confirmed,
+    device_saturated_at_queue_depth_1: DeviceOps Confirmed,
         clean("read:rnd4k").blocked().queues(0.98).answers(1.0, 0.03, 0.0);
     at_the_knee: Mixed Likely, clean("read:rnd4k:q32").blocked().queues(31.0).answers(0.55, 0.09, 0.0);
     // A pause that took longer than requested; more depth brought little.
-    at_the_knee_by_depth: Mixed Likely, clean("read:rnd4k:q8").blocked().queues(7.0).answers(0.6, 0.1, 0.0);
-    busy_and_waiting: Mixed Likely, with(
+    knee_shown_by_depth: Mixed Likely, clean("read:rnd4k:q8").blocked().queues(7.0).answers(0.6, 0.1, 0.0);
+    cpu_time_and_page_waits: Mixed Likely, with(
         clean("rewrite:seq128k").spends(0.05, 0.52, 0.0, 0.43).sleeps(&[("folio_wait_bit_common", 0.43)]),
         |world| world.device_frames(|device| device.busy_ns = 30_000_000),
     );
-    a_stream_on_which_nothing_was_tried: NetworkUndetermined Likely, stream(None);
-    a_stream_that_a_shaper_holds: NetworkBandwidth Likely, shaped(1.02);
-    a_stream_that_no_shaper_holds: NetworkUndetermined Likely, shaped(2.0);
-    a_stream_as_fast_as_its_interface: NetworkBandwidth Likely,
+    buffered_stream_without_experiments: NetworkUndetermined Likely, stream(None);
+    stream_at_shaper_rate: NetworkBandwidth Likely, shaped(1.02);
+    stream_below_shaper_rate: NetworkUndetermined Likely, shaped(2.0);
+    stream_at_interface_speed: NetworkBandwidth Likely,
         stream_over(|network, rate| network.speed_bits_per_second = Some((8.4 * rate) as u64));
-    slots_of_a_server_that_are_full: QueueFull Confirmed,
+    full_server_slots: QueueFull Confirmed,
         clean("read:rnd4k:q16").blocked().remote(1.9).system(|system| {
             (system.server_in_flight, system.server_slots) = (Some(1.9), Some(2));
         }).answers(0.02, 0.01, 0.0);
-    slots_of_a_server_that_are_free: ServerSaturated Confirmed,
+    free_server_slots: ServerSaturated Confirmed,
         clean("read:rnd4k:q16").blocked().remote(14.0).system(|system| {
             (system.server_in_flight, system.server_slots) = (Some(14.0), Some(64));
         }).answers(0.02, 0.01, 0.0);
-    a_stream_that_fills_the_line: NetworkBandwidth Likely, stream(Some(1.05));
-    a_stream_that_fills_half_of_the_line: RemoteLatency Likely, stream(Some(2.0));
-    a_stream_beside_a_faster_one: RemoteLatency Likely, stream_over(|network, rate| {
+    stream_at_line_rate: NetworkBandwidth Likely, stream(Some(1.05));
+    stream_at_half_line_rate: RemoteLatency Likely, stream(Some(2.0));
+    stream_at_half_peak_rate: RemoteLatency Likely, stream_over(|network, rate| {
         network.peak_sent_bytes_per_second = Some(2.0 * rate);
     });
-    a_stream_nearly_as_fast_as_another: NetworkUndetermined Likely, stream_over(|network, rate| {
+    stream_near_peak_rate: NetworkUndetermined Likely, stream_over(|network, rate| {
         network.peak_sent_bytes_per_second = Some(1.2 * rate);
     });
-    a_stream_in_the_other_direction_of_a_faster_one: NetworkUndetermined Likely, stream_over(|network, rate| {
+    stream_with_higher_peak_received_rate: NetworkUndetermined Likely, stream_over(|network, rate| {
         network.received_bytes = 0;
         network.peak_received_bytes_per_second = Some(2.0 * rate);
     });
-    random_writes_that_fill_the_line: NetworkBandwidth Likely, over_link("write:rnd8k:t3", Some(1.05));
-    random_writes_that_do_not: RemoteLatency Likely, over_link("write:rnd8k:t3", Some(2.0));
-    large_ones_that_do_not: RemoteLatency Likely, over_link("write:rnd64k:t3", Some(2.0));
-    large_ones_that_nearly_do: NetworkUndetermined Likely, over_link("write:rnd64k:t3", Some(1.2));
-    blocks_that_fill_the_line_in_turn: Mixed Likely, in_turn("rewrite:seq1m:buffered");
-    blocks_too_small_to_fill_the_line_in_turn: RemoteLatency Likely, in_turn("rewrite:seq64k:buffered");
-    names_that_the_client_holds: MetadataCache Likely,
+    random_writes_at_line_rate: NetworkBandwidth Likely, over_link("write:rnd8k:t3", Some(1.05));
+    random_writes_at_half_line_rate: RemoteLatency Likely, over_link("write:rnd8k:t3", Some(2.0));
+    large_writes_at_half_line_rate: RemoteLatency Likely, over_link("write:rnd64k:t3", Some(2.0));
+    large_writes_near_line_rate: NetworkUndetermined Likely, over_link("write:rnd64k:t3", Some(1.2));
+    large_block_rewrite_over_link: Mixed Likely, in_turn("rewrite:seq1m:buffered");
+    small_block_rewrite_over_link: RemoteLatency Likely, in_turn("rewrite:seq64k:buffered");
+    stat_from_client_cache: MetadataCache Likely,
         on_server("stat:t2", 1).blocked().sleeps(&[("request_wait_answer", 0.9)]);
-    names_that_the_server_removes: RemoteLatency Likely, on_server("unlink", 200).blocked().sleeps(&[]);
-    link_untried: NetworkBandwidth Likely, link();
-    link_tried: NetworkBandwidth Confirmed, link().answers(0.0, 0.0, -0.95);
+    unlink_on_server: RemoteLatency Likely, on_server("unlink", 200).blocked().sleeps(&[]);
+    link_without_experiments: NetworkBandwidth Likely, link();
+    link_with_experiments: NetworkBandwidth Confirmed, link().answers(0.0, 0.0, -0.95);
     hidden_limit: IoThrottle Likely, clean("read:rnd4k:q8").blocked().queues(0.2);
-    hidden_limit_tried: IoThrottle Confirmed,
+    hidden_limit_with_experiments: IoThrottle Confirmed,
         clean("read:rnd4k:q8").blocked().queues(0.2).answers(0.02, 0.0, 0.0);
-    limit_of_operations: IoThrottle Confirmed, capped(Some(101_000.0), None);
-    limit_of_bytes: IoThrottle Confirmed, capped(None, Some(4096e5));
-    limit_with_servers_that_have_no_cpu: IoThrottle Likely,
+    iops_limit: IoThrottle Confirmed, capped(Some(101_000.0), None);
+    bandwidth_limit: IoThrottle Confirmed, capped(None, Some(4096e5));
+    iops_limit_with_starved_server: IoThrottle Likely,
         capped(Some(101_000.0), None).queues(7.8).hogged().answers(0.0, 0.0, 0.0);
     full_queue: QueueFull Confirmed,
         with_queue_slots("read:rnd4k:t16", 4, 4.0).sleeps(&[("blk_mq_get_tag", 0.7), ("__iomap_dio_rw", 0.25)]);
-    full_queue_of_a_ring: QueueFull Confirmed,
+    full_queue_with_io_uring: QueueFull Confirmed,
         with_queue_slots("read:rnd4k:q16", 4, 4.0).sleeps(&[("blk_mq_get_tag", 0.7)]);
-    queue_with_places_left: QueueFull Likely,
+    tag_waits_below_queue_size: QueueFull Likely,
         clean("read:rnd4k:t16").blocked().queues(2.6).sleeps(&[("blk_mq_get_tag", 0.7)]);
     syncs: FsyncJournal Likely,
         clean("fsync:rnd4k").blocked().sleeps(&[("submit_bio_wait", 0.6), ("jbd2_log_wait_commit", 0.3)]);
@@ -409,26 +409,26 @@ cases! {
         clean("fsync:rnd4k").blocked().sleeps(&[("submit_bio_wait", 0.6), ("jbd2_log_wait_commit", 0.3)]),
         |world| world.device().flushes = world.record.counts.ops,
     );
-    writers_held_back: DirtyThrottling Confirmed,
+    throttled_buffered_writers: DirtyThrottling Confirmed,
         clean("write:seq1m:buffered").blocked().sleeps(&[("balance_dirty_pages", 0.9)]);
     shared_file: LockContention Confirmed, clean("write:rnd4k:t16")
         .blocked().queues(1.0).sleeps(&[("ext4_file_write_iter", 0.9), ("__iomap_dio_rw", 0.06)]);
     // Threads that spin for a lock look busy. They do more with a directory each, which shows the lock.
-    spinning_for_a_lock: LockContention Likely, with(
+    spinning_on_a_lock: LockContention Likely, with(
         clean("stat:t8:shared").spends(0.1, 0.6, 0.3, 0.0),
         |world| world.record.judged.sensitivity = Some(Sensitivity { separate: separate(1.6), ..Sensitivity::default() }),
     );
-    memory_looked_for: MemoryPressure Confirmed,
+    direct_reclaim: MemoryPressure Confirmed,
         clean("read:seq1m:buffered").blocked().sleeps(&[("reclaim_throttle", 0.6)]).system(|system| {
             system.pressure = Some(Pressures { io: 0.4, memory: 0.5, cpu: 0.0 });
         });
-    full_cgroup: MemoryPressure Likely,
+    cgroup_at_memory_limit: MemoryPressure Likely,
         clean("write:seq1m:buffered").spends(0.02, 0.7, 0.02, 0.26).system(|system| {
             system.pressure = Some(Pressures { io: 0.4, memory: 0.5, cpu: 0.0 });
             system.reclaim =
                 Some(Reclaim { direct_scanned_pages: 0, refaulted_pages: 0, cgroup_limit_hits: 9000 });
         });
-    single_bytes_by_the_library: ClientCpu Confirmed,
+    single_bytes_through_stdio: ClientCpu Confirmed,
         clean("putc-write").spends(0.87, 0.05, 0.01, 0.07).sleeps(&[]).system(|system| {
             system.calls = Some(CallUse {
                 read_calls: 0,
@@ -437,17 +437,17 @@ cases! {
                 bytes_per_write_call: Some(4096.0),
             });
         });
-    single_bytes_by_calls: KernelCpu Likely, clean("byte-write").spends(0.2, 0.75, 0.01, 0.04).sleeps(&[]);
-    copying_beside_an_idle_device: KernelCpu Confirmed, with(
+    single_byte_system_calls: KernelCpu Likely, clean("byte-write").spends(0.2, 0.75, 0.01, 0.04).sleeps(&[]);
+    kernel_copies_with_idle_device: KernelCpu Confirmed, with(
         clean("rewrite:seq128k").spends(0.06, 0.9, 0.0, 0.04).sleeps(&[]),
         |world| world.device_frames(|device| device.busy_ns = 30_000_000),
     );
     more_threads_than_cpus: CpuSaturated Likely, clean("write:rnd4k:t32").spends(0.05, 0.2, 0.6, 0.15);
-    others_on_the_cpus: CpuContention Likely,
+    hog_on_the_cpus: CpuContention Likely,
         clean("read:rnd4k").spends(0.05, 0.2, 0.6, 0.15).system(|system| {
             system.helpers = vec![Helper { name: "hog".into(), pid: 7, is_kernel: false, cpu_share: 0.99 }];
         });
-    quota_of_cpu_time: CpuQuota Confirmed, with(
+    cpu_quota_throttling: CpuQuota Confirmed, with(
         clean("read:rnd4k").spends(0.05, 0.1, 0.0, 0.05).system(|system| {
             system.quota_throttled_ns = Some(3_200_000_000);
             system.quota_cpus = Some(0.2);
@@ -471,47 +471,47 @@ cases! {
         clean("stat:t4").spends(0.3, 0.6, 0.1, 0.0).sleeps(&[]),
         |world| world.device().bytes_read = 0,
     );
-    others_on_the_device_untried: NoisyNeighbour Likely, with(
+    foreign_io_without_experiments: NoisyNeighbour Likely, with(
         clean("read:rnd4k:q8").blocked().queues(16.0),
         |world| world.device().foreign_share = Some(0.5),
     );
-    others_on_a_full_device: NoisyNeighbour Confirmed, with(
+    foreign_io_on_saturated_device: NoisyNeighbour Confirmed, with(
         clean("read:rnd4k:q8").blocked().queues(16.0).answers(0.0, 0.1, 0.0),
         |world| world.device().foreign_share = Some(0.5),
     );
-    busy_cipher_of_sshfs: HelperCpu Likely, with(
+    cpu_bound_ssh_of_sshfs: HelperCpu Likely, with(
         clean("read:seq1m").blocked().remote(1.0).sleeps(&[("request_wait_answer", 0.9)]).system(|system| {
             system.helpers = vec![Helper { name: "ssh".into(), pid: 7, is_kernel: false, cpu_share: 0.97 }];
         }),
         |world| world.target().file_system = "fuse.sshfs".into(),
     );
-    few_operations_that_come_and_go: DeviceLatency Likely, comes_and_goes(10, Backing::Devices);
-    simulated_rate_that_comes_and_goes: DeviceLatency Likely, comes_and_goes(10_000, Backing::Simulated);
-    rate_that_comes_and_goes: BelowOs Likely, comes_and_goes(10_000, Backing::Devices);
-    more_clients_bring_more: EachClient Likely, four_clients(2000.0);
-    more_clients_bring_nothing: BelowClients Confirmed, four_clients(1000.0);
-    pages_that_wait_for_a_full_link: NetworkBandwidth Likely, shaped(1.05).sleeps(&[("balance_dirty_pages", 0.9)]);
-    pages_that_wait_for_a_slow_server: DirtyThrottling Likely, shaped(4.0).sleeps(&[("balance_dirty_pages", 0.9)]);
-    rate_asked_for: RequestedRate Confirmed, with(
+    fluctuating_low_rate: DeviceLatency Likely, comes_and_goes(10, Backing::Devices);
+    fluctuating_rate_of_simulated_device: DeviceLatency Likely, comes_and_goes(10_000, Backing::Simulated);
+    fluctuating_rate_in_kvm_guest: BelowOs Likely, comes_and_goes(10_000, Backing::Devices);
+    rate_growing_with_clients: EachClient Likely, four_clients(2000.0);
+    rate_flat_with_more_clients: BelowClients Confirmed, four_clients(1000.0);
+    dirty_throttling_on_full_link: NetworkBandwidth Likely, shaped(1.05).sleeps(&[("balance_dirty_pages", 0.9)]);
+    dirty_throttling_on_slow_server: DirtyThrottling Likely, shaped(4.0).sleeps(&[("balance_dirty_pages", 0.9)]);
+    open_loop_at_requested_rate: RequestedRate Confirmed, with(
         clean("read:rnd4k:rate=100000").spends(0.05, 0.1, 0.0, 0.85),
         |world| world.record.workload.rate_ops_per_second = Some(1e5),
     );
-    pauses_of_a_mix: ThinkTime Confirmed, pausing(0.4);
-    pauses_that_are_short: NotClear Undetermined, pausing(0.9);
-    near_its_own_loop: BenchmarkItself Confirmed, with(
+    mix_with_long_think_time: ThinkTime Confirmed, pausing(0.4);
+    mix_with_short_think_time: NotClear Undetermined, pausing(0.9);
+    near_benchmark_loop_ceiling: BenchmarkItself Confirmed, with(
         clean("read:rnd4k:q32").spends(0.8, 0.2, 0.0, 0.0).sleeps(&[]),
         |world| world.record.figures.ceiling_shares = Some(CeilingShares { own_loop: Some(0.9), memory: None }),
     );
-    slots_that_wait_for_the_loop: BenchmarkItself Likely, with(
+    idle_slots_of_busy_loop: BenchmarkItself Likely, with(
         clean("read:rnd4k:q32").spends(0.1, 0.5, 0.0, 0.4).queues(28.0),
         |world| world.record.engine.idle_slots = Some(3.5),
     );
-    deep_and_not_enough_for_a_verdict: NotClear Undetermined, clean("read:rnd4k:q32").blocked().queues(31.0);
-    answers_that_are_uncertain: NotClear Undetermined, with(
+    queue_depth_32_without_experiments: NotClear Undetermined, clean("read:rnd4k:q32").blocked().queues(31.0);
+    uncertain_depth_experiment: NotClear Undetermined, with(
         clean("read:rnd4k:q32").blocked().queues(31.0),
         |world| world.record.judged.sensitivity = Some(Sensitivity { depth: depth(0.5, 0.9), ..Sensitivity::default() }),
     );
-    server_that_was_not_seen: NotClear Undetermined, with(
+    server_of_unknown_load: NotClear Undetermined, with(
         clean("read:rnd4k:t16").blocked(),
         |world| world.set_backing(Backing::RemoteOrUserSpace, "fuse"),
     );
