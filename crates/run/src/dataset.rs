@@ -4,6 +4,7 @@
 //! Calibration sizes the set by the speed of the target. It writes at least one block for each operation in flight, and
 //! apart from that for at most five seconds.
 
+use std::cell::Cell;
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -581,7 +582,7 @@ impl Layout {
                 current.first_bytes = first_bytes;
                 // The very first file shows the speed of the target.
                 if index == 0 && file == 0 && !plan.size_is_fixed {
-                    size_bytes = self.calibrate(&mut current, group, size_bytes)?;
+                    size_bytes = self.write_what_fits(&mut current, group, size_bytes)?;
                 }
                 current.write_until(plan.group_file_bytes(group, size_bytes))?;
                 if is_sized {
@@ -622,6 +623,32 @@ impl Layout {
             size::binary(size_bytes)
         );
         Ok(size_bytes)
+    }
+
+    /// Calibrates, and writes the first file. If its place holds less, cuts it to half of that. Returns the size of the data
+    /// set, at most `most_bytes`.
+    fn write_what_fits(
+        &self,
+        writer: &mut Writer<'_>,
+        group: &DataGroup,
+        most_bytes: u64,
+    ) -> Result<u64, UserError> {
+        let plan = &self.plan;
+        let written = self.calibrate(writer, group, most_bytes).and_then(|size_bytes| {
+            writer.write_until(plan.group_file_bytes(group, size_bytes))?;
+            writer.make_durable().map(|()| size_bytes)
+        });
+        let Err(error) = written else { return written };
+        let unit = plan.unit_bytes * u64::from(group.files);
+        let fits = power_of_two_within(writer.written_bytes / 2) * u64::from(group.files) / unit * unit;
+        if !writer.is_full.get() || self.clients > 1 || fits < plan.size_bytes_min.max(unit) {
+            return Err(error);
+        }
+        let file_bytes = plan.group_file_bytes(group, fits);
+        rustix::fs::ftruncate(&writer.file, file_bytes).map_err(|_| error)?;
+        (writer.written_bytes, writer.durable_bytes) = (file_bytes, file_bytes);
+        log::debug!("the data set shrinks to {}", size::binary(fits));
+        Ok(fits)
     }
 
     /// Opens a file that the first client has made for all. A file with another name elsewhere is none.
@@ -696,6 +723,8 @@ struct Writer<'a> {
     first_bytes: u64,
     written_bytes: u64,
     durable_bytes: u64,
+    /// True if its place holds no more: the file system, a part of it, or a quota is full.
+    is_full: Cell<bool>,
 }
 
 impl<'a> Writer<'a> {
@@ -713,6 +742,7 @@ impl<'a> Writer<'a> {
             first_bytes,
             written_bytes,
             durable_bytes,
+            is_full: Cell::default(),
         }
     }
 
@@ -774,6 +804,7 @@ impl<'a> Writer<'a> {
                 Err(Errno::INTR) => {}
                 Err(errno) => {
                     let offset_bytes = offset_bytes + written as u64;
+                    self.is_full.set(matches!(errno, Errno::NOSPC | Errno::DQUOT));
                     return Err(self.writing.fail("write", &self.name, Some(offset_bytes), errno));
                 }
             }
@@ -782,8 +813,9 @@ impl<'a> Writer<'a> {
     }
 
     fn make_durable(&mut self) -> Result<(), UserError> {
-        ignore_unsupported_sync(rustix::fs::fdatasync(&self.file))
-            .map_err(|errno| self.writing.fail("sync", &self.name, Some(self.durable_bytes), errno))?;
+        let synced = ignore_unsupported_sync(rustix::fs::fdatasync(&self.file));
+        self.is_full.set(matches!(synced, Err(Errno::NOSPC | Errno::DQUOT)));
+        synced.map_err(|errno| self.writing.fail("sync", &self.name, Some(self.durable_bytes), errno))?;
         // This is only advice: a file system that ignores it keeps its pages.
         let _ = rustix::fs::fadvise(&self.file, 0, None, Advice::DontNeed);
         self.durable_bytes = self.written_bytes;

@@ -91,8 +91,8 @@ pub fn command() -> clap::Command {
     let is_family = |own: &clap::Command| family.iter().any(|name| name == own.get_name());
     let is_seldom = |own: &clap::Command| OMITTED_COMMANDS.contains(&own.get_name());
     let own = command.get_subcommands().filter(|own| !is_family(own) && !is_seldom(own));
-    let format_estimate = |own: &clap::Command| own.get_about().map_or_else(String::new, ToString::to_string);
-    let own: Vec<_> = own.map(|own| format!("  {:NAME$} {}", own.get_name(), format_estimate(own))).collect();
+    let about = |own: &clap::Command| own.get_about().map_or_else(String::new, ToString::to_string);
+    let own: Vec<_> = own.map(|own| format!("  {:NAME$} {}", own.get_name(), about(own))).collect();
     let list = format!(
         "Commands:\n{}\n\nReplacements for other programs, with their flags:\n  {}",
         own.join("\n"),
@@ -100,5 +100,16 @@ pub fn command() -> clap::Command {
     );
     command
         .before_help(list)
-        .help_template("{format_estimate}\n\n{usage-heading} {usage}\n\n{before-help}{options}{after-help}")
+        .help_template("{about}\n\n{usage-heading} {usage}\n\n{before-help}{options}{after-help}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn help_begins_with_what_skye_does() {
+        let help = command().render_help().to_string();
+        assert!(help.starts_with("Measures") && !help.contains('{'), "{help}");
+    }
 }

@@ -21,6 +21,8 @@ const FIXED_DATASET_DIVISOR: u64 = 8;
 const FILES_BYTES_MAX: u64 = 256 << 20;
 /// Most directories that one test keeps open at a time.
 const DESCRIPTORS_MAX: u64 = 512;
+/// Inodes of skye's directory, of its marker, and of a scratch file.
+const OWN_INODES: u64 = 3;
 
 /// Writes of a run that take more space than the data.
 #[derive(Debug, Clone, Copy)]
@@ -207,7 +209,7 @@ impl Room {
         let metadata_bytes = files.files_max(threads).saturating_mul(metadata_bytes);
         let rounds = if self.frees_in_background { 2 } else { 1 };
         Needs {
-            inodes: files.inodes(threads).saturating_add(directories).saturating_add(16),
+            inodes: files.inodes(threads).saturating_add(directories).saturating_add(OWN_INODES),
             bytes: files.space_bytes_max(threads).saturating_mul(rounds).saturating_add(metadata_bytes),
         }
     }
@@ -276,6 +278,9 @@ impl Rooms {
             let Some(files) = workload.files() else { continue };
             let action = || format!("run `{}` in {}", spec::print(workload), room.path);
             let Needs { inodes, bytes } = room.needs(files, workload.threads);
+            let data_files: u64 =
+                dataset.iter().flat_map(|set| &set.groups).map(|group| u64::from(group.files)).sum();
+            let inodes = inodes.saturating_add(data_files);
             let descriptors = trees(files, workload.threads) * files.dirs;
             let holds = files.dirs > 1 && files.verb != FileVerb::Remove;
             if files.sync == SyncMode::Each && holds && descriptors > DESCRIPTORS_MAX {
@@ -286,11 +291,20 @@ impl Rooms {
                 .help("use a smaller dirs=, fewer threads, or sync=end"));
             }
             if let Some(free) = room.share().inodes_free.filter(|free| inodes > *free) {
-                return Err(UserError::new(
-                    action(),
-                    format!("it needs {inodes} inodes, and {free} are free"),
-                )
-                .help("use a smaller --files"));
+                let clients = room.clients_on_file_system;
+                let (each, for_each) = match clients {
+                    0 | 1 => (String::new(), ""),
+                    _ => (format!(" for each of {clients} clients"), " for each"),
+                };
+                let can_be_fewer = files.files > u64::from(workload.threads).max(files.dirs);
+                let help = match (can_be_fewer, clients > 1) {
+                    (true, false) => "use a smaller --files",
+                    (true, true) => "use a smaller --files, or fewer clients",
+                    (false, true) => "use fewer clients",
+                    (false, false) => "use another file system, or fewer threads",
+                };
+                let cause = format!("it needs {inodes} inodes{each}, and {free} are free{for_each}");
+                return Err(UserError::new(action(), cause).help(help));
             }
             room.refuse_file(action(), files.size_max_bytes)?;
             let laid_out = dataset.map_or(0, Dataset::file_bytes_max);
@@ -554,6 +568,11 @@ mod tests {
         assert_eq!(files("create:size=1m", free(GIB, GIB / 4, None)), 32, "XFS frees removed files later");
         // A number that the user sets stays.
         let refused = planned(&request_for(&["create:files=2000"]), small(Some(1013)), 1).unwrap_err();
-        assert!(refused.contains("inodes, and 1013 are free"), "{refused}");
+        assert!(refused.contains("inodes, and 1013 are free; use a smaller --files"), "{refused}");
+        let one_each = request_for(&["create:files=1"]);
+        assert!(planned(&one_each, small(Some(245)), 20).is_ok());
+        let refused = planned(&one_each, small(Some(79)), 20).unwrap_err();
+        let cause = "it needs 6 inodes for each of 20 clients, and 3 are free for each; use fewer clients";
+        assert!(refused.contains(cause), "{refused}");
     }
 }

@@ -4,9 +4,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-use crate::support::fuse::{Faults, Fuse, Missing};
+use crate::support::fuse::{Errno, Faults, Fuse, Missing};
 use crate::support::mounts::{LoopFs, run};
 use crate::support::program::{Output, assert_nothing_left, document, phases, skye};
+use crate::support::scratch;
 
 /// Measures with the preset `quick`, for a short time.
 fn quick(directory: &Path, words: &str) -> Output {
@@ -106,6 +107,38 @@ fn server_with_short_reads_is_measured() {
 }
 
 #[test]
+fn default_data_set_shrinks_to_a_hidden_quota() {
+    xtask::require!(root, fuse);
+    let faults = Faults { write_error_after: Some((40 << 20, Errno::EDQUOT)), ..Faults::default() };
+    let fuse = Fuse::new(faults);
+    let words = "--test read:rnd4k:buffered --time 0.2 --no-probe";
+    let run = |size: &str| skye().arg("run").arg(fuse.path()).words(words).words(size).run().did_not_panic();
+    let ran = run("").exits(0);
+    assert_eq!(phases(&document(&ran.saved()[0])), [("read", "done")], "{ran}");
+    // A size that the user sets stays.
+    run("--size 64m").exits(1).stderr_contains(&["quota", "use a smaller --size"]);
+    assert_nothing_left(fuse.path());
+}
+
+#[test]
+fn working_directory_needs_no_access_to_its_parents() {
+    xtask::require!(root, user);
+    let home = scratch(64 << 20);
+    let [inner, copy] = ["closed/inner", "skye"].map(|name| home.path().join(name));
+    std::fs::create_dir_all(&inner).unwrap();
+    for (path, mode) in [(home.path(), 0o755), (inner.parent().unwrap(), 0o700), (&inner, 0o777)] {
+        std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+    }
+    run(Command::new("cp").arg(env!("CARGO_BIN_EXE_skye")).arg(&copy));
+    let script =
+        "cd \"$0\" && copy=$1 && shift 2 && exec setpriv --reuid 65534 --clear-groups \"$copy\" \"$@\"";
+    let program = skye().words("run . --size 4m --time 0.1 --no-probe --no-save --test read:rnd4k:buffered");
+    let words = ["-c", script, inner.to_str().unwrap(), copy.to_str().unwrap()];
+    program.through("sh", &words).run().did_not_panic().exits(0);
+    assert_nothing_left(&inner);
+}
+
+#[test]
 fn servers_without_a_call_are_measured() {
     xtask::require!(root, fuse);
     for missing in [Missing::Rename, Missing::Statfs, Missing::Sync] {
@@ -124,8 +157,7 @@ fn servers_without_a_call_are_measured() {
 #[test]
 fn server_that_cannot_sync_is_read() {
     xtask::require!(root, fuse);
-    let fuse =
-        Fuse::new(Faults { sync_error_after: Some((0, rig::fuse::Errno::EOPNOTSUPP)), ..Faults::default() });
+    let fuse = Fuse::new(Faults { sync_error_after: Some((0, Errno::EOPNOTSUPP)), ..Faults::default() });
     let words = "--size 8m --no-probe --time 0.2 --test read:rnd4k:q4 --test fsync";
     let ran = skye().arg("run").arg(fuse.path()).words(words).run().did_not_panic().exits(1);
     let run = document(&ran.saved()[0]);
@@ -144,7 +176,7 @@ fn marker_that_returns_at_close_is_removed() {
 
 #[test]
 fn sandbox_without_statx_measures() {
-    let home = crate::support::scratch(64 << 20);
+    let home = scratch(64 << 20);
     let program =
         skye().arg("run").arg(home.path()).words("--preset quick --time 0.2 --no-probe --allow busy");
     let ran = program.without_call(libc::SYS_statx).run().did_not_panic().exits(0);
@@ -155,7 +187,7 @@ fn sandbox_without_statx_measures() {
 #[test]
 fn directory_without_read_permission_measures() {
     xtask::require!(root);
-    let home = crate::support::scratch(64 << 20);
+    let home = scratch(64 << 20);
     let drop_box = home.path().join("drop-box");
     std::fs::create_dir(&drop_box).unwrap();
     std::fs::set_permissions(&drop_box, PermissionsExt::from_mode(0o1733)).unwrap();
@@ -166,7 +198,7 @@ fn directory_without_read_permission_measures() {
 
 #[test]
 fn limit_of_cpu_time_leaves_time_to_end() {
-    let home = crate::support::scratch(64 << 20);
+    let home = scratch(64 << 20);
     let program = skye().arg("run").arg(home.path()).words("--time 30 --no-probe --allow busy --test stat");
     let ran = program.within("-t 3").run().did_not_panic().exits(128 + libc::SIGXCPU);
     assert_eq!(ran.saved().len(), 1, "{ran}");
@@ -175,7 +207,7 @@ fn limit_of_cpu_time_leaves_time_to_end() {
 
 #[test]
 fn limits_of_the_shell_shrink_files_and_are_named() {
-    let home = crate::support::scratch(64 << 20);
+    let home = scratch(64 << 20);
     let program =
         skye().arg("run").arg(home.path()).words("--preset quick --time 0.2 --no-probe --allow busy");
     // Files of 16,384 blocks of 512 bytes, and 100 open files.
@@ -274,7 +306,7 @@ fn target_with_a_colon_gets_a_hint() {
 
 #[test]
 fn hosts_take_a_quoted_directory_with_a_comma() {
-    let home = crate::support::scratch(64 << 20);
+    let home = scratch(64 << 20);
     let directory = home.path().join("a,b");
     std::fs::create_dir(&directory).unwrap();
     let run = |hosts: String| {
@@ -291,7 +323,7 @@ fn hosts_take_a_quoted_directory_with_a_comma() {
 
 #[test]
 fn runs_without_a_store_say_so_before_measuring() {
-    let home = crate::support::scratch(64 << 20);
+    let home = scratch(64 << 20);
     let program = |more: &str| {
         let program = skye().without("XDG_STATE_HOME").env("HOME", "/proc").arg("run").arg(home.path());
         program.words("--test fsync --size 1m --allow low-space,busy").words(more)
@@ -319,7 +351,7 @@ fn runs_without_a_store_say_so_before_measuring() {
 #[test]
 fn another_user_saves_in_the_first_users_store() {
     xtask::require!(root, user);
-    let home = crate::support::scratch(64 << 20);
+    let home = scratch(64 << 20);
     crate::support::program::give_to_other_user(home.path());
     for words in ["bonnie++ -s 4m -r 0 -n 0 -x 2 -d", "getc_putc -s 1m -d"] {
         let user = xtask::capability::OTHER_USER.to_string();
@@ -334,7 +366,7 @@ fn another_user_saves_in_the_first_users_store() {
 
 #[test]
 fn greetings_of_a_remote_shell_are_printed_once() {
-    let home = crate::support::scratch(64 << 20);
+    let home = scratch(64 << 20);
     let run = |launcher: &str| {
         let program = skye().arg("run").arg(home.path()).words("--hosts ada --rsh").arg(launcher);
         let program = program.arg("--remote-skye").arg(env!("CARGO_BIN_EXE_skye"));
