@@ -78,8 +78,10 @@ fn limits(measured: &[&PhaseRecord]) -> String {
             let (name, is) = (capitalised(top_subject.subject), top_subject.is());
             format!("{name}, not the device, {is} the limit in the one data test")
         }
-        Some(TopSubject { subject, count, .. }) => {
-            format!("The device is the limit in {}; most often {subject} is ({count})", data.count_text(0))
+        Some(top_subject) => {
+            let (name, is) = (capitalised(top_subject.subject), top_subject.is());
+            let device = if top_subject.count < data.all { ", the device in none" } else { "" };
+            format!("{name} {is} the limit in {}{device}", data.count_text(top_subject.count))
         }
     };
     if let Some(top_subject) = files.top_subject() {
@@ -169,7 +171,6 @@ impl Limits {
             _ if count == *all && count == 1 => format!("the one {kind} test"),
             2 if *all == 2 => format!("both {kind} tests"),
             count if count == *all => format!("all {all} {kind} tests"),
-            0 => format!("none of {all} {kind} tests"),
             count => format!("{count} of {all} {kind} tests"),
         }
     }
