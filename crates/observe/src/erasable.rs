@@ -181,13 +181,17 @@ fn exported(root: &Root) -> Vec<(String, String)> {
             found.extend(path.map(|path| (format!("over NVMe as {subsystem}"), path)));
         }
     }
-    // LIO locks devices of "iblock", and no files.
     let cores = format!("{CONFIG}/target/core");
-    for core in root.list(&cores).into_iter().filter(|core| core.starts_with("fileio_")) {
+    for core in root.list(&cores) {
+        // `fd_show_configfs_dev_params` and `iblock_show_configfs_dev_params` (drivers/target).
+        let label = match core.split('_').next() {
+            Some("fileio") => "File: ",
+            Some("iblock") => "UDEV PATH: ",
+            _ => continue,
+        };
         for name in root.list(&format!("{cores}/{core}")) {
             let text = root.read(&format!("{cores}/{core}/{name}/info")).unwrap_or_default();
-            // `fd_show_configfs_dev_params` (drivers/target/target_core_file.c).
-            let path = text.split_once("File: ").and_then(|(_, rest)| rest.split_once("  Size: "));
+            let path = text.split_once(label).and_then(|(_, rest)| rest.split_once("  "));
             found.extend(path.map(|(path, _)| (format!("over SCSI as {name}"), path.to_owned())));
         }
     }
@@ -452,6 +456,9 @@ mod tests {
                     File: /dev/sdb1  Size: 2097152  Mode: Buffered-WCE Async: 0\n";
         set(&home, "sys/kernel/config/target/core/fileio_0/disk1/info", text);
         assert_eq!(obstacle_texts(&home, "sdb").0, ["sdb1 is exported over SCSI as disk1"]);
+        let text = "Status: ACTIVATED  Max Queue Depth: 128\n        iBlock device: sda  UDEV PATH: /dev/sda1  readonly: 0\n";
+        set(&home, "sys/kernel/config/target/core/iblock_0/disk2/info", text);
+        assert!(obstacle_texts(&home, "sda").0.contains(&"sda1 is exported over SCSI as disk2".to_owned()));
         let unit = "sys/kernel/config/usb_gadget/g1/functions/mass_storage.0/lun.0/file";
         set(&home, unit, "\n");
         assert_eq!(obstacle_texts(&home, "sdb2").0, Vec::<String>::new());

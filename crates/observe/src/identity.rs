@@ -67,9 +67,6 @@ pub struct Identity {
     pub geometry: Option<Geometry>,
 }
 
-/// Path of the working directory that needs no access to its parents.
-const WORKING_DIRECTORY: &str = "/proc/self/cwd";
-
 impl Identity {
     /// Queries the running kernel about a directory.
     pub fn from_directory(directory: &Path) -> Result<Self, UserError> {
@@ -91,15 +88,8 @@ impl Identity {
     pub(crate) fn from_path(path: &Path) -> Result<(Self, FileType), UserError> {
         let action = || format!("use {} as the target", path.display());
         let to_error = |error: &io::Error| UserError::new(action(), error).help(help(error));
-        let mut absolute = std::fs::canonicalize(path).map_err(|error| to_error(&error))?;
-        let status_of = |path: &Path| FileStatus::at(rustix::fs::CWD, path, AtFlags::empty());
-        let mut status = status_of(&absolute);
-        // This user may be unable to search a parent of the working directory.
-        if status.as_ref().is_err_and(|errno| *errno == Errno::ACCESS) && path.is_relative() {
-            absolute = Path::new(WORKING_DIRECTORY).join(path);
-            status = status_of(&absolute);
-        }
-        let path = absolute;
+        let path = std::fs::canonicalize(path).map_err(|error| to_error(&error))?;
+        let status = FileStatus::at(rustix::fs::CWD, &path, AtFlags::empty());
         let status = status.map_err(|error| to_error(&error.into()))?;
         // Some servers do not have the call. Then the free space is unknown.
         let statfs = match rustix::fs::statfs(&path) {

@@ -166,7 +166,7 @@ pub(crate) fn kernel_uses(
     let is_listed = root.list("sys/fs/erofs").iter().any(|name| name.starts_with("erofs-"));
     if is_listed || visible.is_some() {
         let place = visible.map_or(String::new(), |mount| format!(" at {}", mount.mount_point));
-        found.unknown.push(format!("it may be a file from which EROFS is mounted{place}"));
+        found.uses.push(format!("it may be a file from which EROFS is mounted{place}"));
     }
     for path in exported {
         if ids(path, mounts).contains(&file) {
@@ -211,16 +211,16 @@ mod tests {
     #[test]
     fn any_file_may_be_that_of_an_erofs_mount() {
         let (home, root, file) = machine();
-        let unknown = |mounts: &[VisibleMount]| kernel_uses(&root, mounts, &[], file).unknown;
+        let uses = |mounts: &[VisibleMount]| kernel_uses(&root, mounts, &[], file).uses;
         let clause = "it may be a file from which EROFS is mounted";
-        assert_eq!(unknown(&mounted("tmpfs", "tmpfs", None)), Vec::<String>::new());
-        assert_eq!(unknown(&mounted("erofs", "/other", Some(77))), [format!("{clause} at /at")]);
+        assert_eq!(uses(&mounted("tmpfs", "tmpfs", None)), Vec::<String>::new());
+        assert_eq!(uses(&mounted("erofs", "/other", Some(77))), [format!("{clause} at /at")]);
         for name in ["features", "loop7"] {
             fs::create_dir_all(home.path().join("sys/fs/erofs").join(name)).unwrap();
         }
-        assert_eq!(unknown(&[]), Vec::<String>::new());
+        assert_eq!(uses(&[]), Vec::<String>::new());
         fs::create_dir_all(home.path().join("sys/fs/erofs/erofs-339")).unwrap();
-        assert_eq!(unknown(&[]), [clause]);
+        assert_eq!(uses(&[]), [clause]);
     }
 
     #[test]

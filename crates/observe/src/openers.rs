@@ -326,7 +326,7 @@ fn registered(
         let theirs = root.path(&format!("proc/{task}/root")).join(path.trim_start_matches('/'));
         let places = [root.path(&path), theirs].into_iter().filter(|_| path.starts_with('/'));
         let found: Vec<_> = places.filter_map(|place| wanted.match_path(&place).ok()).collect();
-        if !links.iter().any(|link| *link == path || link.ends_with(&format!("/{path}"))) {
+        if !links.contains(&path) {
             unread = Some(Unreadable::Rings);
         }
         for match_path in found {

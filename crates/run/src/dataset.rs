@@ -625,8 +625,8 @@ impl Layout {
         Ok(size_bytes)
     }
 
-    /// Calibrates, and writes the first file. If its place holds less, cuts it to half of that. Returns the size of the data
-    /// set, at most `most_bytes`.
+    /// Calibrates, and writes the first file. If its place holds less, cuts the data set to half of that. Returns the size of
+    /// the data set, at most `most_bytes`.
     fn write_what_fits(
         &self,
         writer: &mut Writer<'_>,
@@ -640,13 +640,16 @@ impl Layout {
         });
         let Err(error) = written else { return written };
         let unit = plan.unit_bytes * u64::from(group.files);
-        let fits = power_of_two_within(writer.written_bytes / 2) * u64::from(group.files) / unit * unit;
+        let groups = plan.groups.iter().filter(|group| !group.is_fresh).count() as u64;
+        let fits = power_of_two_within(writer.written_bytes / 2 / groups.max(1)) / unit * unit;
         if !writer.is_full.get() || self.clients > 1 || fits < plan.size_bytes_min.max(unit) {
             return Err(error);
         }
         let file_bytes = plan.group_file_bytes(group, fits);
         rustix::fs::ftruncate(&writer.file, file_bytes).map_err(|_| error)?;
-        (writer.written_bytes, writer.durable_bytes) = (file_bytes, file_bytes);
+        // Bytes that were not made durable may be lost, and are written again.
+        writer.durable_bytes = writer.durable_bytes.min(file_bytes);
+        writer.written_bytes = writer.durable_bytes;
         log::debug!("the data set shrinks to {}", size::binary(fits));
         Ok(fits)
     }

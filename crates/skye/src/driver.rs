@@ -300,9 +300,14 @@ struct TimeLeft {
 }
 
 impl TimeLeft {
+    /// Returns the time that experiments leave.
+    fn unreserved_ns(&self) -> u64 {
+        self.left_ns.saturating_sub(self.experiments_ns)
+    }
+
     /// Returns the time of the next test per unit of weight.
     fn share_ns(&self) -> u64 {
-        self.left_ns.saturating_sub(self.experiments_ns) / self.weights.max(1)
+        self.unreserved_ns() / self.weights.max(1)
     }
 
     /// Returns the time of the next test: its share, and at least `least_ns` if the shortest times of all others fit.
@@ -585,7 +590,7 @@ impl Driver {
         // A phase that is counted, not timed, may take all that is left.
         let counted = rest.first().is_some_and(|phase| phase.stop.time_ns.is_none());
         let budget_ns =
-            if counted { left.left_ns } else { left.left_ns.min((left.share_ns() * 4).max(time_ns)) };
+            if counted { left.unreserved_ns() } else { left.left_ns.min((left.share_ns() * 4).max(time_ns)) };
         let enough_ns = PHASE_NS_MIN.min(self.plan.phase_time_ns);
         (time_ns >= enough_ns).then_some((time_ns, budget_ns))
     }

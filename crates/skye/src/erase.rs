@@ -291,6 +291,7 @@ fn examine(
         UserError::new(tried(), "it is not in sysfs, so its users are unknown")
             .help("run skye outside of containers")
     })?;
+    contents::drop_cache(device);
     let (mut named, mut signatures, mut unread) = (Vec::new(), Vec::new(), Vec::new());
     for (part, names) in all_signatures(root, &holding.parts, device, progress) {
         match names {
@@ -418,6 +419,7 @@ fn open_part(root: &Root, part: &Part) -> Result<OwnedFd, String> {
     if expected != Some(format!("{}:{}", found.major, found.minor)) {
         return Err(format!("{} is another device", path.display()));
     }
+    contents::drop_cache(&device);
     Ok(device)
 }
 
@@ -617,9 +619,18 @@ mod tests {
     fn partition_that_starts_elsewhere_is_another_device() {
         xtask::require!(root, loop, host);
         let device = Loop::new();
-        let (_, erasure) = device.check();
-        let moved = State { start: Some(2048), ..erasure.before };
-        assert_eq!(moved.change_since(&erasure.before), Some((REPLACED, CHECK_AGAIN)));
+        let (mut target, erasure) = device.check();
+        let path = device.path.to_str().unwrap().to_owned();
+        let added = Command::new("addpart").args([&path, "1", "2048", "2048"]).status().unwrap();
+        assert!(added.success());
+        target.path = format!("{path}p1");
+        let opened = open_raw(&target, OFlags::RDONLY).unwrap();
+        let part = State::now(&Root::system(), &target, &opened).unwrap();
+        assert_eq!((erasure.before.start, part.start), (None, Some(2048)));
+        let moved = State { start: Some(4096), ..part };
+        assert_eq!(moved.change_since(&part), Some((REPLACED, CHECK_AGAIN)));
+        drop(opened);
+        assert!(Command::new("delpart").args([&path, "1"]).status().unwrap().success());
     }
 
     #[test]
@@ -629,8 +640,9 @@ mod tests {
         let (target, erasure) = device.check();
         let iostats = format!("/sys/class/block/{}/queue/iostats", target.top_device().unwrap().name);
         std::fs::write(&iostats, "0").unwrap();
-        let refused = erasure.claim(&Root::system(), &target).unwrap_err();
+        let claimed = erasure.claim(&Root::system(), &target);
         std::fs::write(&iostats, "1").unwrap();
+        let refused = claimed.unwrap_err();
         assert!(refused.cause.contains("I/O statistics are disabled"), "{refused}");
     }
 
@@ -638,13 +650,14 @@ mod tests {
     fn data_below_a_stale_page_cache_is_found() {
         xtask::require!(root, loop, host);
         let device = Loop::new();
-        let (target, _) = device.check();
+        let (target, erasure) = device.check();
         let opened = open_raw(&target, OFlags::RDONLY).unwrap();
-        let found = || contents::scan(&opened, SIZE_BYTES, &AtomicU64::new(0)).unwrap().data_at_bytes;
-        assert_eq!(found(), None);
+        std::fs::read(&device.path).unwrap();
         let file = File::options().write(true).open(device.home.path().join("first")).unwrap();
         file.write_all_at(b"row", 1 << 20).unwrap();
-        assert_eq!(found(), Some(1 << 20));
+        let refused = erasure.claim(&Root::system(), &target).unwrap_err().to_string();
+        assert!(refused.contains("has data at byte 1048576"), "{refused}");
+        drop(opened);
     }
 
     #[test]

@@ -93,7 +93,8 @@ pub(super) fn run_all<T: Send>(
     let lane = || -> Result<Vec<Test>> {
         let mut tests = Vec::new();
         while let Some(job) = next() {
-            tests.extend(job.run()?);
+            // After an error, no other program starts.
+            tests.extend(job.run().inspect_err(|_| while next().is_some() {})?);
         }
         Ok(tests)
     };

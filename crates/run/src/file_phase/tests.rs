@@ -141,10 +141,9 @@ fn mix_does_not_disturb_files_of_later_tests() {
     for (record, (spec, time_ns)) in records.iter().zip(&tests) {
         assert_eq!(record.status, Status::Done, "{spec}: {:?}", record.reason);
         let is_mix = spec.starts_with("mix");
-        // A mix is one measured part, as long as it was told.
+        // A mix is one measured part, of about the requested time; a busy machine makes it longer.
         assert_eq!(record.figures.rounds.is_empty(), is_mix, "{spec}");
-        let is_late = |asked_ns: u64| record.counts.elapsed_ns.abs_diff(asked_ns) >= asked_ns;
-        assert!(!is_mix || !is_late(*time_ns), "{spec}");
+        assert!(!is_mix || record.counts.elapsed_ns >= *time_ns / 2, "{spec}: {}", record.counts.elapsed_ns);
         let operations: u64 = record.figures.steps.iter().map(|step| step.ops).sum();
         assert!(!is_mix || operations >= record.counts.ops && record.counts.ops > 0, "{spec}");
     }

@@ -39,14 +39,18 @@ pub struct Contents {
     pub has_earlier_run: bool,
 }
 
+/// Drops the pages of a device. Those that another program has read may be older than the device: the file below a loop
+/// changes without them.
+pub fn drop_cache(device: &OwnedFd) {
+    let _ = rustix::fs::fsync(device);
+    let _ = fadvise(device, 0, None, Advice::DontNeed);
+}
+
 /// Reads samples of a device, until the first block of data.
 ///
 /// # Errors
 /// A place cannot be read, in a clause with its offset.
 pub fn scan(device: &OwnedFd, size_bytes: u64, progress: &AtomicU64) -> Result<Contents, String> {
-    // Pages that another program has read may be older than the device: the file below a loop changes without them.
-    let _ = rustix::fs::fsync(device);
-    let _ = fadvise(device, 0, None, Advice::DontNeed);
     let mut found = Contents::default();
     let mut earlier = EarlierData::default();
     let since = Instant::now();
@@ -55,23 +59,26 @@ pub fn scan(device: &OwnedFd, size_bytes: u64, progress: &AtomicU64) -> Result<C
     let tail = (size_bytes.saturating_sub(END_BYTES) / BLOCK_BYTES * BLOCK_BYTES).max(head);
     let chunks = |from: u64, to: u64, is_end: bool| {
         let starts = (from..to).step_by(CHUNK_BYTES);
-        starts.map(move |start| (start, (to - start).min(CHUNK_BYTES as u64) as usize, is_end))
+        starts.map(move |start| (start, (to - start).min(CHUNK_BYTES as u64) as usize, is_end, false))
     };
     let ends = chunks(0, head, true).chain(chunks(tail, size_bytes, true));
+    let is_small = size_bytes <= WHOLE_BYTES_MAX;
     let blocks = (tail - head) / BLOCK_BYTES;
     let places = blocks.min(PLACES_MAX);
     let between = (0..places).map(|place| {
         let part = place * blocks / places..(place + 1) * blocks / places;
-        (head + fastrand::u64(part) * BLOCK_BYTES, BLOCK_BYTES as usize, false)
+        // The rest of a small device has these places, too.
+        (head + fastrand::u64(part) * BLOCK_BYTES, BLOCK_BYTES as usize, false, is_small)
     });
-    let rest = chunks(head, if size_bytes > WHOLE_BYTES_MAX { head } else { tail }, false);
-    for (start, len, is_end) in ends.chain(between).chain(rest) {
+    let rest = chunks(head, if is_small { tail } else { head }, false);
+    for (start, len, is_end, is_repeated) in ends.chain(between).chain(rest) {
         if !is_end && since.elapsed() > TIME_MAX {
             break;
         }
         let bytes = device.read(start, len).map_err(|error| unreadable(start, &error))?;
-        // What is read whole has the places between the ends, too.
-        found.read_bytes = (found.read_bytes + bytes.len() as u64).min(size_bytes);
+        if !is_repeated {
+            found.read_bytes += bytes.len() as u64;
+        }
         progress.fetch_add(1, Ordering::Relaxed);
         for (index, block) in bytes.chunks(BLOCK_BYTES as usize).enumerate() {
             let at = start + index as u64 * BLOCK_BYTES;
@@ -165,7 +172,9 @@ mod tests {
         };
         assert_eq!(read(SIZE_BYTES), 2 * END_BYTES + PLACES_MAX * BLOCK_BYTES);
         // Small devices are read whole.
-        for size_bytes in [0, 512, 4096 + 512, END_BYTES + 512, 2 * END_BYTES, 300 << 20] {
+        for size_bytes in
+            [0, 512, 4096 + 512, END_BYTES + 512, 2 * END_BYTES, 2 * END_BYTES + 4096, 300 << 20]
+        {
             assert_eq!(read(size_bytes), size_bytes);
         }
     }

@@ -121,24 +121,6 @@ fn default_data_set_shrinks_to_a_hidden_quota() {
 }
 
 #[test]
-fn working_directory_needs_no_access_to_its_parents() {
-    xtask::require!(root, user);
-    let home = scratch(64 << 20);
-    let [inner, copy] = ["closed/inner", "skye"].map(|name| home.path().join(name));
-    std::fs::create_dir_all(&inner).unwrap();
-    for (path, mode) in [(home.path(), 0o755), (inner.parent().unwrap(), 0o700), (&inner, 0o777)] {
-        std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
-    }
-    run(Command::new("cp").arg(env!("CARGO_BIN_EXE_skye")).arg(&copy));
-    let script =
-        "cd \"$0\" && copy=$1 && shift 2 && exec setpriv --reuid 65534 --clear-groups \"$copy\" \"$@\"";
-    let program = skye().words("run . --size 4m --time 0.1 --no-probe --no-save --test read:rnd4k:buffered");
-    let words = ["-c", script, inner.to_str().unwrap(), copy.to_str().unwrap()];
-    program.through("sh", &words).run().did_not_panic().exits(0);
-    assert_nothing_left(&inner);
-}
-
-#[test]
 fn servers_without_a_call_are_measured() {
     xtask::require!(root, fuse);
     for missing in [Missing::Rename, Missing::Statfs, Missing::Sync] {
