@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn quick_row_with_few_pairs_is_missed_or_open() {
+    fn quick_row_with_few_pairs_is_never_met() {
         let quick = |values: &[f64], limit| row(values, limit).outcome(&median(values).unwrap(), true);
         assert_eq!(quick(&[1.0, 1.1, 1.2, 1.3], Limit::AtLeast(0.9)), Outcome::Open);
         assert_eq!(quick(&[0.5, 0.6, 0.7, 0.8], Limit::AtLeast(0.9)), Outcome::Missed);
@@ -453,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn skipped_rows_say_why_and_notes_end_a_bench() {
+    fn skipped_rows_show_reason_and_notes_come_last() {
         let skipped = Row::skipped("reads, ours over fio", Limit::AtLeast(1.0), "fio is not installed");
         let noted = || row(&[1.0], Limit::Reaches(1.0)).noted("fio --name=x");
         let (text, results) = output(vec![noted(), skipped, noted()], false);
@@ -508,7 +508,7 @@ mod tests {
     }
 
     #[test]
-    fn every_bench_has_seconds_in_the_table() {
+    fn every_bench_has_its_duration_in_contributing_page() {
         let page = fs::read_to_string(crate::root().join("CONTRIBUTING.md")).unwrap();
         for bench in BENCHES {
             let name = format!("`{}`", bench.name);

@@ -448,7 +448,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_probe_answers_and_undoes_itself() {
+    fn every_capability_probe_gives_reason_and_cleans_up() {
         for capability in &CAPABILITIES {
             match capability.check() {
                 Ok(()) => eprintln!("{}: yes", capability.name),

@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn goals_are_kept_or_not() {
+    fn selftest_score_below_goal_is_rejected() {
         let score = |right, confirmed, wrong_confirmed| Score {
             tests: 100,
             right,

@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tree_has_no_complaints() {
+    fn source_tree_passes_tidy() {
         let complaints = complaints().unwrap();
         assert!(complaints.is_empty(), "\n{}", complaints.join("\n"));
     }

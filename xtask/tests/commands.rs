@@ -4,7 +4,7 @@
 use std::process::Command;
 
 #[test]
-fn commands_are_listed_and_others_are_refused() {
+fn unknown_command_is_refused_with_command_list() {
     let run = |word: &str| Command::new(env!("CARGO_BIN_EXE_xtask")).arg(word).output().unwrap();
     let help = run("help");
     assert!(help.status.success() && String::from_utf8_lossy(&help.stdout).contains("  test ["));

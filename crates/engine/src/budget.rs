@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn threads_together_never_take_more_than_the_budget() {
+    fn concurrent_threads_never_exceed_the_budget() {
         for (bytes, threads, each) in [(1_000_003, 4, 7), (100 << 20, 8, 4096), (5, 3, 1), (100, 2, 101)] {
             let budget = Budget::new(bytes, threads);
             let paid: u64 = std::thread::scope(|scope| {
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn purse_gives_unwritten_bytes_back() {
+    fn dropped_allotment_returns_unused_bytes_to_budget() {
         let budget = Budget::new(1 << 30, 2);
         let mut allotment = Allotment::empty(&budget);
         allotment.charge(10).unwrap();
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn lone_thread_pays_to_the_last_byte() {
+    fn single_thread_can_use_the_whole_budget() {
         let budget = Budget::new(1000, 1);
         let mut allotment = Allotment::empty(&budget);
         assert_eq!((0..10).map(|_| allotment.charge(100)).filter(Result::is_ok).count(), 10);
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn budget_gives_the_rest_where_more_is_requested() {
+    fn request_above_remaining_budget_gets_the_remainder() {
         let budget = Budget::new(10, 1);
         assert_eq!((budget.take_up_to(4), budget.take_up_to(u64::MAX), budget.take_up_to(1)), (4, 6, 0));
         budget.give_back(3);

@@ -669,7 +669,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn bytes_are_written_over_all_spans_and_begin_again() {
+    fn write_past_the_last_span_restarts_at_the_first() {
         let files = data_set();
         let (ended, counts) = run(&files, true, stamping(1, None), 10_000);
         assert_eq!((ended.result, ended.is_covered, counts), (Ok(()), false, [10_000, 0, 10_000, 0]));
@@ -729,7 +729,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn failures_say_where() {
+    fn failure_names_call_file_and_offset() {
         let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
         let (ended, counts) = run(&[duplicate(&full).into(), full], true, stamping(1, None), 100);
         let failure = ended.result.unwrap_err();
@@ -746,7 +746,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn short_intervals_share_a_piece() {
+    fn single_piece_holds_several_short_stamp_intervals() {
         let content = Content { interval_bytes: 512, dedupe_percent: 50, ..CONTENT };
         let file = tempfile::tempfile().unwrap();
         let verifier = Verifier::new(content, 1..=1);

@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn slices_in_flight_are_left_alone_and_neighbours_differ() {
+    fn pool_slices_in_flight_are_not_reused() {
         let mut pool = Pool::new(CONTENT, 4096, 8);
         let mut in_flight: Vec<usize> = (0..8)
             .map(|slot| {
@@ -457,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn contents_keep_their_percentages() {
+    fn data_matches_compress_and_dedupe_percentages() {
         let content = Content { compress_percent: 50, dedupe_percent: 20, ..CONTENT };
         let mut pool = Pool::new(content, 4096, 2);
         let verifier = Verifier::new(content, 1..=1);

@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn every_verb_moves_its_bytes_by_every_call() {
+    fn blocks_read_and_written_match_verb_on_every_engine() {
         for calls in all_calls() {
             for (verb, read, written) in [
                 (Steps::READ, BLOCKS, 0),

@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn every_call_waits_its_time_and_none_is_lost() {
+    fn every_call_is_delayed_and_completes() {
         for depth in [1, 8] {
             let mut engine = delayed(depth, 300_000, &[0]);
             let mut done = [Completion { slot: 0, result: 0 }; 8];
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn short_pauses_of_one_slot_become_few_long_ones() {
+    fn merged_short_pauses_reach_the_requested_total() {
         let mut engine = delayed(1, 20_000, &[0]);
         let mut done = [Completion { slot: 0, result: 0 }];
         for _ in 0..100 {

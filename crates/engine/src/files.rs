@@ -568,7 +568,7 @@ mod tests {
     }
 
     #[test]
-    fn rounds_end_before_the_file_beyond_the_budget() {
+    fn round_stops_before_a_file_would_exceed_the_budget() {
         let temp = tempfile::tempdir().unwrap();
         let directory = std::fs::File::open(temp.path()).unwrap();
         let tree = Tree { files: 20, dirs: 1, levels: 1 };
@@ -659,14 +659,14 @@ mod tests {
     }
 
     #[test]
-    fn directories_lead_to_every_file_and_to_no_other() {
+    fn directory_order_visits_exactly_the_files_of_the_set() {
         every_entry_is_visited(NameFormat::Plain);
         every_entry_is_visited(NameFormat::NumberFirst { seed: 3 });
         every_entry_is_visited(NameFormat::LettersFirst { seed: 3 });
     }
 
     #[test]
-    fn files_that_directories_do_not_name_are_counted() {
+    fn missing_directory_entry_fails_with_file_counts() {
         let temp = tempfile::tempdir().unwrap();
         let directory = std::fs::File::open(temp.path()).unwrap();
         let tree = Tree { files: 100, dirs: 1, levels: 1 };
@@ -680,7 +680,7 @@ mod tests {
     }
 
     #[test]
-    fn deadline_is_no_failure() {
+    fn expired_deadline_ends_round_without_error() {
         let temp = tempfile::tempdir().unwrap();
         let directory = std::fs::File::open(temp.path()).unwrap();
         let tree = Tree { files: 100, dirs: 1, levels: 1 };
@@ -716,7 +716,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_change_no_sizes() {
+    fn chunk_size_does_not_affect_file_sizes() {
         let temp = tempfile::tempdir().unwrap();
         let directory = std::fs::File::open(temp.path()).unwrap();
         let tree = Tree { files: 20, dirs: 1, levels: 1 };

@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn names_allocate_nothing_after_they_are_made() {
+    fn building_paths_does_not_grow_the_name_buffer() {
         fn check(spelling: NameFormat) {
             let tree = Tree { files: 1 << 20, dirs: 1000, levels: 3 };
             let mut name = Name::new(Names { tree, spelling }, Kind::Link);
@@ -472,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_others_are_told_apart() {
+    fn foreign_file_names_are_rejected() {
         for name in
             ["", ".", "..", ".nfs0001", "notes.txt", "file-copy", "f0000000g", "f000000010", "F00000000"]
         {
@@ -485,7 +485,7 @@ mod tests {
     }
 
     #[test]
-    fn links_find_their_original_from_every_directory() {
+    fn relative_link_target_is_correct_from_every_directory() {
         for (dirs, levels, expected) in
             [(1, 3, "f00000000"), (2, 1, "../d00000/f00000000"), (4, 2, "../../d00000/d00000/f00000000")]
         {

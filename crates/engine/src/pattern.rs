@@ -147,7 +147,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn permutations_visit_everything_once(len in 1u64..5_000, seed in any::<u64>()) {
+        fn permutation_visits_each_index_once(len in 1u64..5_000, seed in any::<u64>()) {
             let permutation = Permutation::new(len, seed);
             let mut seen = vec![false; len as usize];
             for position in 0..len {
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn each_seed_has_other_hot_blocks() {
+    fn hot_blocks_depend_on_the_seed() {
         let hottest = |seed| {
             let mut pattern = Pattern::skewed(0, 1 << 20, Skew::Zipf { theta: 2.0 }, seed, 100);
             let mut blocks: Vec<_> = std::iter::from_fn(|| pattern.next_block()).collect();

@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn others_see_the_step_until_the_round_ends() {
+    fn reader_sees_current_step_until_leave_or_flush() {
         let (mut recorder, reader) = Recorder::new(Shape::closed(3));
         let seen = reader.current_step();
         assert_eq!((seen.get(), align_of_val(&*seen)), (None, 128));
@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn latencies_of_a_day_keep_two_digits() {
+    fn latencies_up_to_a_day_are_within_one_percent() {
         const DAY_NS: u64 = 86_400_000_000_000;
         let mut latencies = Latencies::default();
         let all = [1, 99, 12_345, 1_000_000, 256_000_000_000, DAY_NS, u64::MAX];

@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn draws_differ_by_seed_and_repeat_from_it() {
+    fn sampled_blocks_are_reproducible_per_seed() {
         let of = |seed| compared(Sample { every: 128, seed }, 1280, 1);
         assert_eq!(of(1), of(1));
         assert_ne!(of(1), of(2));

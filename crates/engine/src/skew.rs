@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_of_very_many_ranks_have_their_shares() {
+    fn zipf_shares_of_a_trillion_ranks_match_theory() {
         // As many blocks as a drive of 4 PiB has.
         let ranks = 1u64 << 40;
         let ends = [10, 1 << 10, 1 << 20, 1 << 30, ranks];
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn hot_ranks_take_their_share() {
+    fn hot_ranks_get_the_requested_share_of_draws() {
         let counts = counts(Skew::Hot { ops_share: 0.9, blocks_share: 0.1 }, 200);
         let shares: Vec<f64> =
             (0..200).map(|rank| if rank < 20 { 0.9 / 20.0 } else { 0.1 / 180.0 }).collect();
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn each_rank_is_drawn_when_there_are_few() {
+    fn every_rank_of_a_small_set_is_drawn() {
         for skew in [Skew::Zipf { theta: 0.99 }, Skew::Hot { ops_share: 0.8, blocks_share: 0.2 }] {
             assert!(counts(skew, 1) == [DRAWS]);
             assert!(counts(skew, 2).iter().all(|count| *count > 0), "{skew:?}");
@@ -268,7 +268,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_rank_is_below_the_number(
+        fn drawn_rank_is_below_the_number_of_ranks(
             ranks in 1u64..1 << 50, theta in 0.001f64..10.0, ops in 0.01f64..=1.0, blocks in 0.01f64..1.0,
             seed in any::<u64>(),
         ) {

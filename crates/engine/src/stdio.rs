@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_go_through_streams_of_any_buffer() {
+    fn bytes_read_back_with_any_stdio_buffer_size() {
         written_and_read::<false>();
         written_and_read::<true>();
     }

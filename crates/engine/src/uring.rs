@@ -658,7 +658,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_that_do_nothing_count_like_those_that_do() {
+    fn nop_requests_count_as_operations() {
         let temp = tempfile::tempdir().unwrap();
         let path = temp.path().join("file");
         let (ended, sum) = run::<true, _, _>(&path, Write, ClosedLoop, 8, u64::MAX);

@@ -249,7 +249,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mixes_keep_their_percentage() {
+    fn mix_issues_the_requested_read_percentage() {
         for percent in [0, 10, 50, 90, 100] {
             let mut verb = Steps::mix(percent, false, 42);
             let reads = (0..100_000).filter(|_| verb.first() == 0).count();
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_follow_each_other() {
+    fn each_verb_runs_its_steps_in_order() {
         let after = |verb: Steps| (0..verb.steps().len()).map(|step| verb.after(step)).collect::<Vec<_>>();
         assert_eq!(after(Steps::REWRITE), [Some(1), None]);
         assert_eq!(after(Steps::REWRITE_AND_REREAD), [Some(1), Some(2), None]);
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_agree_with_single_calls() {
+    fn step_tables_match_single_call_verbs() {
         assert_eq!((Steps::READ.steps(), Steps::READ.writes()), (Read.steps(), Read.writes()));
         assert_eq!((Steps::WRITE.steps(), Steps::WRITE.writes()), (Write.steps(), Write.writes()));
         for verb in [Steps::DISCARD_DURABLY, Steps::REWRITE_DURABLY, Steps::update(50, true, 1)] {

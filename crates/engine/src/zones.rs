@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn zeros_never_make_a_file_longer() {
+    fn zone_writes_never_extend_the_file() {
         let file = file(2 * MIB + 100, 7);
         let writer = writer(&file, &[0..MIB, MIB..4 * MIB]);
         let written = writer.run(&Seconds(0.into()));
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_say_where() {
+    fn failure_reports_the_offset() {
         let full = File::create("/dev/full").unwrap();
         // This file may not be read.
         let (ended, ..) = read(&full, std::slice::from_ref(&SECOND), 2 * MIB, Monotonic, false);

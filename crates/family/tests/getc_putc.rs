@@ -18,7 +18,7 @@ fn line(name: &str) -> Line {
 }
 
 #[test]
-fn lines_and_tables_are_written_again_to_the_byte() {
+fn lines_and_tables_are_rewritten_byte_for_byte() {
     let whole = data("getc_putc-2.00a_64m.txt");
     let fast = line("getc_putc-2.00a_64m.txt");
     // The headings follow the last phrase, on the same line.
@@ -31,7 +31,7 @@ fn lines_and_tables_are_written_again_to_the_byte() {
 }
 
 #[test]
-fn results_have_what_was_timed() {
+fn results_list_only_the_timed_tests() {
     let results =
         ["getc_putc-2.00a_64m.txt", "getc_putc-2.00a_default_q.csv"].map(|name| line(name).results());
     assert_eq!(results.each_ref().map(|results| results.rates.len()), [2, 8]);

@@ -13,7 +13,7 @@ fn data(name: &str) -> String {
 }
 
 #[test]
-fn json_is_written_again_to_the_byte() {
+fn json_is_rewritten_byte_for_byte() {
     let text = data("gobonniego-1.0.10_root_json_2runs.json");
     let reading = read(&text);
     assert_eq!((reading.problems.len(), reading.lines.len()), (0, 0));
@@ -22,7 +22,7 @@ fn json_is_written_again_to_the_byte() {
 }
 
 #[test]
-fn lines_are_written_again_to_the_byte() {
+fn lines_are_rewritten_byte_for_byte() {
     let text = data("gobonniego-1.0.10_nonroot_1GiB.txt");
     let reading = read(&text);
     assert_eq!(reading.problems, []);

@@ -62,7 +62,7 @@ fn is_csv(row: &str) -> bool {
 }
 
 #[test]
-fn every_line_is_written_again_to_the_byte() {
+fn every_line_is_rewritten_byte_for_byte() {
     let files = LINES.iter().chain(&[("bonnie++-2.00a_x2_header.csv", 2)]);
     for (name, count) in files {
         let text = data(name);
@@ -101,7 +101,7 @@ fn text_tables_equal_originals_except_known_errors() {
 }
 
 #[test]
-fn many_lines_make_the_tables_of_the_converters() {
+fn csv2txt_of_many_lines_matches_original_converters() {
     let old = [lines("bonnie++-1.03e_s1500_r700_n4.stdout"), lines("bonnie++-1.03e_x2.csv")].concat();
     assert_eq!(csv2txt(&old), data("bon_csv2txt-1.03e.txt"));
     let new = [

@@ -60,7 +60,7 @@ fn text_tables_are_rewritten_with_separated_columns() {
 }
 
 #[test]
-fn other_tables_are_written_again_to_the_byte() {
+fn other_tables_are_rewritten_byte_for_byte() {
     let html = data("bonnie-1.4_html.stdout");
     assert_eq!(table(&html).html(), html);
     let html = data("bonnie-64_r_html.stdout");
@@ -89,7 +89,7 @@ fn original_outputs_are_parsed() {
 }
 
 #[test]
-fn progress_is_no_result_and_may_stand_before_one() {
+fn progress_lines_before_a_result_are_ignored() {
     for name in WITHOUT {
         assert_eq!(read(&data(name)), (vec![], vec![]), "{name}");
     }

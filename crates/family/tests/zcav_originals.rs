@@ -28,7 +28,7 @@ fn log(name: &str) -> Log {
 }
 
 #[test]
-fn every_log_is_written_again_to_the_byte() {
+fn every_log_is_rewritten_byte_for_byte() {
     for (name, device, lines, timed) in LOGS {
         let text = data(name);
         let is_result = |line: &&str| !OTHERS.iter().any(|other| line.starts_with(other));

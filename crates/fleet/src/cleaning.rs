@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn reasons_for_files_that_are_left_are_kept() {
+    fn cleaning_result_says_why_files_remain() {
         let used = "in use   /mnt/skye.000000 by process 7";
         let left =
             "left     /mnt/skye.000000: 0 of its files removed; not removed: . (Read-only file system)";
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn directory_of_a_client_is_known_by_its_name() {
+    fn output_line_is_matched_to_client_directory() {
         let is_its =
             |target: &str, name: &str, text: &str| WorkDirectory::new(target, 1, name).is_path_of(text);
         assert!(is_its("/mnt/", "skye.01abcd", "   /mnt/skye.01abcd: it hangs"));

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn trips_in_both_directions_narrow_the_bound() {
+    fn oppositely_asymmetric_round_trips_narrow_the_bound() {
         let round_trips = [trip(1_000_000, 500, 10_000, 90_000), trip(2_000_000, 500, 90_000, 10_000)];
         let all: Vec<_> = round_trips.iter().cycle().take(8).copied().collect();
         let found = offset(&all).unwrap();
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn trips_that_contradict_one_another_leave_the_shortest() {
+    fn contradictory_round_trips_fall_back_to_the_shortest() {
         let round_trips = [trip(0, 0, 1_000, 1_000), trip(10_000, 50_000, 1_100, 1_100)];
         let all: Vec<_> = round_trips.iter().cycle().take(8).copied().collect();
         assert_eq!(offset(&all).unwrap().offset_ns, 0);

@@ -435,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_that_owe_no_answer_are_not_lost() {
+    fn client_without_pending_answer_is_not_lost() {
         let mut hub = hub("while printf \"$beat\"; do sleep 0.05; done 2>/dev/null", false);
         wait_for_greeting(&mut hub);
         hub.expect(0, Some(Duration::from_millis(300)));
@@ -449,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_in_time_do_not_extend_their_end() {
+    fn timely_answers_do_not_extend_a_fixed_deadline() {
         let mut hub = hub("while printf \"$beat\"; do sleep 0.05; done 2>/dev/null", false);
         wait_for_greeting(&mut hub);
         hub.within(0, Some(Duration::from_millis(300)));
@@ -479,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_that_are_not_taken_are_not_read() {
+    fn full_frame_queue_pauses_reading_from_client() {
         let frame = r#"\000\000\000\014{"ready":{}}"#.repeat(100);
         // A write of the shell ends once the pipe has room for it.
         let script = format!("more='{frame}'; while printf \"$more\"; do :; done 2>/dev/null");
@@ -503,7 +503,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_beyond_the_room_are_counted() {
+    fn lines_over_the_buffer_limit_are_dropped_and_counted() {
         let lines = 5000;
         let mut hub =
             hub(&format!("seq -f 'line %g of many that a client says' {lines} >&2; cat >/dev/null"), false);
@@ -520,7 +520,7 @@ mod tests {
     }
 
     #[test]
-    fn ended_processes_are_lost_with_an_open_channel() {
+    fn exited_process_is_lost_despite_open_channel() {
         // The child of the process has the channel, and says nothing.
         let mut hub = hub("exec 3<&0; { cat >/dev/null; :; } <&3 & exit 0", true);
         assert_eq!(loss(&mut hub), "its process has ended");

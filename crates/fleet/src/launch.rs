@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn words_of_a_launcher_are_those_of_a_shell() {
+    fn launcher_command_is_split_like_a_shell_command() {
         assert_eq!(Launcher::words("ssh -o 'User me' \"\"").unwrap(), ["ssh", "-o", "User me", ""]);
         assert!(Launcher::words("  ").is_err() && Launcher::words("ssh 'x").is_err());
     }

@@ -542,7 +542,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_threads_of_a_process_count_as_starved() {
+    fn cpu_wait_covers_all_threads_of_a_process() {
         let started = Instant::now();
         let delay_ns = |path: &str| -> u64 {
             let text = std::fs::read_to_string(path).unwrap();

@@ -566,7 +566,7 @@ mod tests {
     }
 
     #[test]
-    fn silent_ranks_end_the_wait_for_names() {
+    fn silent_rank_fails_the_name_exchange_after_timeout() {
         let limit = Duration::from_millis(100);
         let named = machines(&mut Other(message(1, Kind::Name, b"ada")), limit).unwrap();
         assert_eq!((named.0[1].as_str(), named.1), ("ada", vec![false]));

@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn many_lines_become_few() {
+    fn excess_lines_are_omitted_and_counted() {
         let few = ["left a".to_owned(), "left b".to_owned()];
         assert_eq!(short_lines(&few), few);
         for line in ["left /mnt/skye.000000/data-0000: Input/output error".to_owned(), "x".repeat(1 << 16)] {

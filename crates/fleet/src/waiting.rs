@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_follow_from_plan_and_bytes() {
+    fn time_limits_grow_with_planned_time_and_bytes() {
         let second = 1_000_000_000;
         assert!(test(20 * second) > test(10 * second) && test(10 * second) > work(10 * second));
         assert!(work(10 * second) >= Duration::from_secs(20) + answer());

@@ -494,7 +494,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_that_never_worked_together_have_a_mark() {
+    fn clients_never_active_concurrently_are_flagged() {
         let of = |window_ns: u64, durable: Option<f64>| {
             let shares = vec![share("a", 100.0, Limiter::DeviceOps, Confidence::Likely); 2];
             let record = judged_with(shares, |record| {

@@ -27,7 +27,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn mixes_of_files_are_read_again() {
+    fn rejudge_parses_mix_files_stored_in_the_request() {
         const MIX: &str = "[population]\nfiles = 9\nsizes = { median = '4k', p90 = '8k', max = '1m' }\n\
                            [[flow]]\nname = 'f'\nweight = 1\nthink_ms = 5\ndo = ['stat']\n";
         let mixes = MixTexts([("own.toml".to_owned(), MIX.to_owned())].into());

@@ -127,7 +127,7 @@ fn run_notes_precede_judge_notes() {
 }
 
 #[test]
-fn judging_again_changes_nothing() {
+fn judging_twice_gives_the_same_record() {
     for world in SPECS.iter().map(|spec| clean(spec)).chain([troubled()]) {
         let once = world.judged_record();
         let twice = InputBuilder { record: once.clone(), ..world }.judged_record();

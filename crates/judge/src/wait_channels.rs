@@ -136,7 +136,7 @@ mod tests {
     use super::{PREFIXES, WaitClass, class};
 
     #[test]
-    fn no_prefix_hides_another() {
+    fn no_wait_channel_prefix_shadows_a_later_one() {
         for (index, (prefix, meant)) in PREFIXES.iter().enumerate() {
             let found = PREFIXES.iter().position(|(earlier, _)| prefix.starts_with(earlier));
             assert_eq!(found, Some(index), "{prefix} is never found");

@@ -171,7 +171,7 @@ mod tests {
     read_as_pieces!(Row);
 
     #[test]
-    fn keys_of_pieces_lie_in_one_object() {
+    fn flattened_parts_share_one_json_object() {
         let row = |words: &[&str], end| Row {
             name: "x".into(),
             part: Part { count: 3, words: words.iter().map(|word| (*word).to_owned()).collect() },
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_key_of_piece_is_named() {
+    fn missing_key_of_flattened_part_is_reported() {
         let problem = |text: &str| serde_json::from_str::<Row>(text).unwrap_err().to_string();
         assert!(problem(r#"{"name":"x"}"#).starts_with("missing field `count`"));
         assert!(problem(r#"{"count":1}"#).starts_with("missing field `name`"));

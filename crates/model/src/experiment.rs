@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn depth_grows_where_the_engine_has_it() {
+    fn depth_experiment_multiplies_depth_or_threads() {
         assert_eq!(changed("read:rnd4k", Experiment::Depth), Some(("read:rnd4k:t4".into(), 4.0)));
         assert_eq!(changed("read:rnd4k:q8t2", Experiment::Depth), Some(("read:rnd4k:q32t2".into(), 4.0)));
         assert_eq!(changed("stat:t2", Experiment::Depth), Some(("stat:t8".into(), 4.0)));
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn large_blocks_become_smaller_and_small_ones_larger() {
+    fn block_experiment_shrinks_large_and_grows_small_blocks() {
         assert_eq!(changed("read:rnd4k", Experiment::Block), Some(("read:rnd16k".into(), 4.0)));
         assert_eq!(changed("read:seq1m", Experiment::Block), Some(("read:seq256k".into(), 0.25)));
         assert_eq!(changed("read:seq1m:buffered", Experiment::Block), None);

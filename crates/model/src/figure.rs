@@ -421,7 +421,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_kind_comes_back_from_its_object() {
+    fn every_observation_kind_round_trips_through_json() {
         for kind in Observation::all_kinds() {
             let object = serde_json::to_value(&kind).unwrap();
             let figures = kind.figures().into_iter().map(|(name, _)| name);

@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_are_written_as_clusters_write_them() {
+    fn cluster_style_host_lists_are_expanded() {
         assert_eq!(names("ada,bob:/mnt/b"), ["ada", "bob:/mnt/b"]);
         assert_eq!(names("root@ada*2"), ["root@ada#1", "root@ada#2"]);
         assert_eq!(names("node[01-03,7]"), ["node01", "node02", "node03", "node7"]);
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn words_that_are_no_hosts_are_refused() {
+    fn invalid_host_entries_are_refused() {
         for (text, problem) in [
             ("", "has an empty entry"),
             ("ada,,bob", "has an empty entry"),
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn cut_directories_are_named_as_meant() {
+    fn unquoted_comma_in_a_directory_is_detected() {
         let pair = |read: &str, meant: &str| (read.to_owned(), meant.to_owned());
         let found = split_directories("local:/mnt/a,b,c,ada:/x");
         assert_eq!(found, [pair("/mnt/a", "/mnt/a,b"), pair("/mnt/a", "/mnt/a,b,c")]);

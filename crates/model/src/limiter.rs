@@ -119,7 +119,7 @@ mod tests {
     use super::Limiter;
 
     #[test]
-    fn codes_are_the_words_of_documents() {
+    fn limiter_codes_equal_their_json_names() {
         for limiter in Limiter::ALL {
             assert_eq!(serde_json::to_value(limiter).unwrap(), limiter.code());
             assert_eq!(Limiter::from_code(limiter.code()), Some(*limiter));

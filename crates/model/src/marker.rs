@@ -187,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clients_that_share_a_directory_never_share_a_name() {
+    fn clients_of_one_directory_get_unique_names() {
         let mut seen = std::collections::HashSet::new();
         for client in 0..3844 {
             let letters = letters_of_client(client);
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn only_names_that_the_rule_produces_are_ours() {
+    fn only_names_matching_the_pattern_are_accepted() {
         let rule = NamePattern::files("data-", 4, 0x12);
         assert!(rule.produces(b"data-0000") && rule.produces(b"data-0011"));
         for name in [

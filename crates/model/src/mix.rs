@@ -591,7 +591,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shipped_mixes_say_where_their_figures_come_from() {
+    fn shipped_mixes_cite_their_sources() {
         for name in MixName::ALL {
             let mix = Mix::shipped(*name);
             assert!(!mix.sources.is_empty() && mix.sources.iter().all(|source| source.len() > 10), "{name}");
@@ -600,7 +600,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_have_the_quantiles_that_were_asked_for() {
+    fn file_sizes_have_the_requested_quantiles() {
         let sizes = Sizes { median: Bytes(2_000), p90: Bytes(23_000), max: Bytes(1 << 20) };
         let near = |share: f64, bytes: f64| (sizes.quantile(share) as f64 / bytes - 1.0).abs() < 0.01;
         assert!(near(0.5, 2_000.0) && near(0.9, 23_000.0) && near(0.1, 2_000.0 * 2_000.0 / 23_000.0));

@@ -137,7 +137,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn steps_of_axes_are_round() {
+    fn axis_steps_are_round_numbers() {
         for (least, step) in
             [(0.0009, 0.001), (0.7, 1.0), (1.0, 1.0), (1.1, 2.0), (33.0, 50.0), (51.0, 100.0)]
         {
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn latencies_choose_their_unit() {
+    fn latency_unit_depends_on_magnitude() {
         let formatted: Vec<_> = [
             0,
             38,
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_read_like_a_sentence() {
+    fn durations_have_at_most_two_units() {
         let formatted: Vec<_> = [350e6, 999.7e6, 4.2e9, 5e9, 40e9, 59.7e9, 131e9, 120e9, 3900e9, 7200e9]
             .into_iter()
             .map(|ns: f64| duration(ns as u64))
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn estimates_are_rough() {
+    fn estimates_are_rounded_and_say_about() {
         let formatted: Vec<_> = [0.0, 0.2, 8.1, 41.0, 86.0, 88.0, 124.0, 140.0, 899.0, 9000.0]
             .map(|s: f64| format_estimate((s * 1e9) as u64))
             .into();
@@ -232,7 +232,7 @@ mod tests {
         }
 
         #[test]
-        fn amounts_are_short(value in 0.0f64..1e300) {
+        fn amounts_have_at_most_13_characters(value in 0.0f64..1e300) {
             let text = amount(value).unwrap();
             prop_assert!(text.len() <= 13, "{}", text);
         }

@@ -43,7 +43,7 @@ mod tests {
     }
 
     #[test]
-    fn ordinary_names_stay() {
+    fn ordinary_names_are_unchanged() {
         for name in ["/mnt/data", "zürich", "データ", "with space", r"C:\x", "می‌خواهم"] {
             assert_eq!(printable(name), name);
         }

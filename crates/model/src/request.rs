@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_are_seconds_or_say_their_unit() {
+    fn duration_without_unit_is_in_seconds() {
         assert_eq!("0.5".parse(), Ok(Seconds(0.5)));
         assert_eq!("2m".parse(), Ok(Seconds(120.0)));
         for text in ["0", "-1", "soon", "inf", "NaN"] {

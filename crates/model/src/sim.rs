@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn every_word_is_understood() {
+    fn every_key_of_a_device_file_is_parsed() {
         let text = r#"
             name = "cloud"
             size = "8g"
@@ -480,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_name_the_line_and_what_would_work() {
+    fn error_names_the_line_and_a_valid_alternative() {
         assert_eq!(
             problem("paralellism = 4"),
             "line 2: unknown keyword `paralellism`, did you mean `parallelism`?"

@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_for_people_have_three_digits() {
+    fn formatted_sizes_have_three_digits() {
         assert_eq!(binary(4 << 30), "4 GiB");
         assert_eq!(binary(1_605_000_000_000), "1.46 TiB");
         assert_eq!(decimal(40_000_000_000), "40 GB");
@@ -230,7 +230,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn exact_reads_back(value in any::<u64>()) {
+        fn exact_size_text_reads_back(value in any::<u64>()) {
             prop_assert_eq!(exact(value).parse(), Ok(Size::Bytes(value)));
             let size = Size::Bytes(value % 1_000_000 * 1_000_000);
             prop_assert_eq!(size.to_string().parse(), Ok(size));

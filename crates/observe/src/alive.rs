@@ -42,7 +42,7 @@ mod tests {
     }
 
     #[test]
-    fn process_lives_while_one_of_its_threads_does() {
+    fn process_is_alive_while_any_thread_is() {
         for (states, lives) in [
             (&['S'][..], true),
             (&['T'], true),
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn process_that_nobody_waited_for_is_dead() {
+    fn zombie_process_is_not_alive() {
         let mut child = std::process::Command::new("true").spawn().unwrap();
         let number = child.id() as i32;
         let options = rustix::process::WaitIdOptions::EXITED | rustix::process::WaitIdOptions::NOWAIT;

@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn modes_that_deny_name_no_security_module() {
+    fn mode_bits_are_checked_for_owner_group_and_others() {
         let temp = tempfile::tempdir().unwrap();
         let stat = rustix::fs::stat(temp.path()).unwrap();
         let with = |mode| {

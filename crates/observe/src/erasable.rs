@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn uses_of_disk_and_partition_apply_to_each_other() {
+    fn use_of_disk_blocks_partition_and_vice_versa() {
         let home = machine();
         set(&home, "sys/devices/pci0/block/sda/holders/dm-3/x", "");
         assert_eq!(
@@ -444,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn exports_of_all_drivers_are_uses() {
+    fn device_exported_by_any_driver_is_in_use() {
         let home = machine();
         let at = "sys/kernel/config/nvmet/subsystems/tank/namespaces/1";
         set(&home, &format!("{at}/device_path"), "/dev/sda2\n");

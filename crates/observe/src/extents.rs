@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn holes_are_found_without_a_map() {
+    fn holes_are_found_by_seek_without_extent_map() {
         let file = tempfile::tempfile().unwrap();
         file.write_all_at(&vec![1; MIB as usize], MIB).unwrap();
         file.set_len(4 * MIB).unwrap();

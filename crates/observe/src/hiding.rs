@@ -80,13 +80,13 @@ mod tests {
     }
 
     #[test]
-    fn mounts_of_systemd_hide_nothing() {
+    fn default_systemd_mounts_cover_no_kernel_files() {
         assert!(DEBIAN.lines().count() > 20);
         assert_eq!(covered(DEBIAN), Vec::<String>::new());
     }
 
     #[test]
-    fn mount_over_any_source_of_users_hides_them() {
+    fn mount_over_needed_proc_or_sys_path_is_detected() {
         for place in [
             "/proc/1",
             "/proc/swaps",

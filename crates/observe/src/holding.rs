@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn serial_numbers_are_those_of_the_disk() {
+    fn serial_number_is_read_from_disk_attributes() {
         let home = machine();
         let root = Root::at(home.path());
         let disk = "sys/devices/pci0/block/sda";

@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn pcie_by_speed_and_lanes() {
+    fn pcie_bandwidth_follows_from_speed_and_lanes() {
         let function = "sys/devices/pci0000:00/0000:00:1d.0/0000:03:00.0";
         let nvme = format!("{function}/nvme/nvme0/nvme0n1");
         let (speed, width) =
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn sata_by_its_port() {
+    fn sata_bandwidth_is_read_from_its_port() {
         let disk = "sys/devices/pci0000:00/0000:00:17.0/ata3/host2/target2:0:0/2:0:0:0/block/sdb";
         let port = "sys/class/ata_link/link3/sata_spd";
         assert_eq!(link_of(disk, &[(port, "6.0 Gbps\n")]), Some(("SATA 6 Gbit/s".into(), 600)));

@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn any_file_may_be_that_of_an_erofs_mount() {
+    fn erofs_mount_makes_use_of_a_file_unknown() {
         let (home, root, file) = machine();
         let uses = |mounts: &[VisibleMount]| kernel_uses(&root, mounts, &[], file).uses;
         let clause = "it may be a file from which EROFS is mounted";

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn root_of_a_user_namespace_is_another_user() {
+    fn user_namespace_root_is_detected_by_uid_map() {
         let directory = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(directory.path().join("proc/self")).unwrap();
         for (map, is_user_namespace_root) in

@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn no_mounts_and_a_mount_on_itself() {
+    fn empty_and_self_parented_mount_tables_are_handled() {
         assert!(find(&[], None, "/").is_none());
         assert_eq!(find(&parse("1 1 0:1 / / rw - rootfs rootfs rw\n"), None, "/a").unwrap().id, 1);
     }

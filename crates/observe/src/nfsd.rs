@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_came_since_counts() {
+    fn nfsd_use_counts_only_calls_since_start() {
         let at = |calls, arrived, woken| NfsServer {
             nfsd: Nfsd { threads: 8, calls },
             pools: Some(Pools { arrived, woken }),

@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn single_difference_prevents_agreement() {
+    fn differing_values_give_no_common_value() {
         assert_eq!(agreed([1, 1, 1].into_iter()), Some(1));
         assert_eq!(agreed([1, 1, 2].into_iter()), None);
         assert_eq!(agreed([0; 0].into_iter()), None);

@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_never_fall() {
+    fn thread_counters_never_decrease_between_snapshots() {
         let directory = tempfile::tempdir().unwrap();
         let task = directory.path().join("proc/self/task/7");
         std::fs::create_dir_all(&task).unwrap();

@@ -184,7 +184,7 @@ mod tests {
     use super::Root;
 
     #[test]
-    fn links_stay_below_the_root() {
+    fn symlinks_resolve_inside_the_root() {
         let directory = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(directory.path().join("etc/inner")).unwrap();
         std::fs::write(directory.path().join("etc/inner/name"), "fixture\n").unwrap();
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_listed_and_opened_again_and_again() {
+    fn numbered_directory_is_listed_again_after_changes() {
         let directory = tempfile::tempdir().unwrap();
         let make = |name: &str| std::fs::create_dir_all(directory.path().join("task").join(name)).unwrap();
         ["7", "self", "12", "99999999999"].into_iter().for_each(make);

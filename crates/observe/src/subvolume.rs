@@ -73,7 +73,7 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn limits_of_a_group_are_read() {
+    fn btrfs_qgroup_limits_are_read() {
         let temp = tempfile::tempdir().unwrap();
         let group = "sys/fs/btrfs/a/qgroups/0_256";
         fs::create_dir_all(temp.path().join(group)).unwrap();

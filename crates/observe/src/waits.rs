@@ -581,7 +581,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_of_rings_are_found_and_forgotten() {
+    fn io_uring_workers_are_found_and_forgotten() {
         let (directory, mut waits) = tree();
         let worker = [("comm", "iou-wrk-7\n"), ("wchan", "folio_wait_bit_common")];
         task(directory.path(), "self/task/7", &[("comm", "worker\n"), ("wchan", "io_cqring_wait")]);
@@ -613,7 +613,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_are_counted_where_that_is_wanted() {
+    fn blocked_calls_are_counted_only_if_enabled() {
         let (directory, mut waits) = tree();
         let fsync = format!("{} 0x3 0x0\n", libc::SYS_fsync);
         task(directory.path(), "self/task/7", &[("wchan", "jbd2_log_wait_commit"), ("syscall", &fsync)]);

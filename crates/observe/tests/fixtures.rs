@@ -96,7 +96,7 @@ fn nvme(number: u32) -> String {
 }
 
 #[test]
-fn ext4_on_a_partition() {
+fn ext4_on_partition_resolves_to_its_disk() {
     check(
         "ext4_nvme",
         "/mnt/t",
@@ -153,7 +153,7 @@ fn partition_has_queue_and_model_of_its_disk() {
 }
 
 #[test]
-fn ext4_whose_superblock_may_be_read() {
+fn readable_ext4_superblock_gives_full_layout() {
     check("ext4_superblock", "/mnt/t", (8, 1), "
         ext4 of /dev/sda1 at /mnt/t: Devices
         sda1 Partition > sda
@@ -163,7 +163,7 @@ fn ext4_whose_superblock_may_be_read() {
 }
 
 #[test]
-fn lvm_on_luks() {
+fn lvm_on_luks_stack_is_resolved() {
     check(
         "lvm_on_luks",
         "/mnt/t",
@@ -183,7 +183,7 @@ fn lvm_on_luks() {
 }
 
 #[test]
-fn lvm_thin_and_snapshots() {
+fn lvm_thin_and_snapshot_volumes_are_identified() {
     check(
         "lvm_thin",
         "/mnt/t",
@@ -215,7 +215,7 @@ fn lvm_thin_and_snapshots() {
 }
 
 #[test]
-fn software_raid_of_three() {
+fn software_raid_resolves_to_three_members() {
     check(
         "md_raid5",
         "/mnt/t",
@@ -243,7 +243,7 @@ fn software_raid_of_three() {
 }
 
 #[test]
-fn loops() {
+fn loop_device_resolves_to_its_backing_file() {
     check(
         "loop_on_ext4",
         "/mnt/img",
@@ -298,7 +298,7 @@ fn loop_device_on_itself_is_a_leaf() {
 }
 
 #[test]
-fn btrfs_over_two_devices() {
+fn btrfs_over_two_devices_lists_both_devices() {
     check("btrfs_two", "/mnt/t", (0, 42), "
         btrfs of /dev/sdb1 at /mnt/t: Devices
         sdb1 Partition > sdb
@@ -344,7 +344,7 @@ fn nfs_fuse_tmpfs_and_zfs_have_no_devices() {
 }
 
 #[test]
-fn overlays() {
+fn overlay_resolves_to_its_upper_directory() {
     check(
         "overlay_host",
         "/var/lib/docker/overlay2/f00d/merged",
@@ -383,7 +383,7 @@ fn overlays() {
 }
 
 #[test]
-fn multipath() {
+fn multipath_device_resolves_to_its_paths() {
     check(
         "multipath",
         "/mnt/t",
@@ -428,7 +428,7 @@ fn virtual_disk_and_zram_are_identified() {
 }
 
 #[test]
-fn devices_are_attached_to_nodes() {
+fn device_numa_node_comes_from_its_controller() {
     let of_node_1: Vec<u32> = (8..16).chain(24..32).collect();
     for (path, device, nodes, near) in [
         // The controller of a disk has its node, also for the partitions.
@@ -466,7 +466,7 @@ fn target_of_empty_tree_is_unknown() {
 }
 
 #[test]
-fn limits_of_cgroups() {
+fn cgroup_limits_bound_cpus_and_memory() {
     // The slice above allows 1.5 CPUs; the group's own memory.high is below memory.max of the slice.
     let found = machine(&root("cgroup_v2"));
     assert_eq!((found.cpus, found.cpus_online), (1, 2));

@@ -66,7 +66,7 @@ fn problems_of_unhealthy_machine_are_found() {
 }
 
 #[test]
-fn limits_of_devices_by_both_versions() {
+fn io_limits_are_read_from_both_cgroup_versions() {
     let found = health_of_fixture("unwell", "/srv", (9, 0)).io_limits;
     let md0 = IoLimit { device: "md0".into(), reads_per_second: Some(20_000), ..IoLimit::default() };
     // The group above is tighter.

@@ -49,7 +49,7 @@ fn sshfs() -> (Root, Target) {
 }
 
 #[test]
-fn snapshots_and_looks_allocate_nothing() {
+fn snapshots_and_samples_do_not_allocate() {
     let directory = tempfile::tempdir().unwrap();
     let target = target(&Root::system(), directory.path()).unwrap();
     let sshfs = sshfs();

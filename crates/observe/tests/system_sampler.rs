@@ -109,7 +109,7 @@ fn sampler_of_empty_tree_lists_hidden_sources() {
 }
 
 #[test]
-fn other_clients_and_their_children_are_no_strangers() {
+fn excluded_clients_and_their_children_are_not_foreign() {
     let machine = Machine::copy("cgroup_v2", "/mnt/t", (8, 1));
     let mut sampler = machine.sampler();
     sampler.exclude_processes(&[900_010]);
@@ -247,7 +247,7 @@ fn cgroup_v1_machine_is_sampled() {
 }
 
 #[test]
-fn servers_of_nfs_and_fuse() {
+fn nfs_and_fuse_server_queues_are_sampled() {
     let machine = Machine::copy("nfs", "/mnt/n/x", (0, 52));
     let mut sampler = machine.sampler();
     assert!(!sampler.hidden().iter().any(|source| source.contains("mountstats")));

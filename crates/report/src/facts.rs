@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn label_seed_and_space_are_no_causes() {
+    fn label_seed_and_free_space_do_not_affect_results() {
         let mut run = sample::run();
         run.label = Some("after".into());
         run.plan.seed = Some(7);
@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_that_were_chosen_may_differ_a_little() {
+    fn small_difference_of_automatic_sizes_is_ignored() {
         let mut run = sample::run();
         for (factor, is_told) in [(1.2, false), (0.85, false), (2.0, true)] {
             for phase in &mut run.phases {

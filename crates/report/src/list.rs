@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn saved_runs() {
+    fn saved_run_list_snapshot() {
         insta::assert_snapshot!(sample::plain(&render(&entries(), &sample::WIDE)));
     }
 

@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_are_shown_from_ten_seconds_on() {
+    fn stall_is_shown_after_ten_seconds_without_io() {
         for (stalled_ns, text) in [(9_900_000_000, None), (12_300_000_000, Some("no I/O completed for 12 s"))]
         {
             let [_, rate_history, _] = lines(&Live { stalled_ns, ..live() }, &sample::WIDE);
@@ -270,7 +270,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_line_wraps(
+        fn live_lines_never_exceed_terminal_width(
             width in 1usize..200,
             ops in any::<f64>(),
             bytes in proptest::option::of(any::<f64>()),

@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn hostile_names_format_nothing() {
+    fn hostile_names_are_escaped_in_markdown() {
         insta::assert_snapshot!(write(&sample::hostile_run()));
     }
 }

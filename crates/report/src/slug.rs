@@ -35,7 +35,7 @@ mod tests {
     use crate::sample;
 
     #[test]
-    fn names_can_be_typed() {
+    fn slug_has_only_ascii_letters_digits_and_hyphens() {
         let mut phase = sample::phase("read:rnd4k:q32");
         phase.label = "4K rnd q32 ×8".into();
         assert_eq!(from_phase(&phase), "read-4k-rnd-q32-x8");

@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn heights_go_from_the_floor_to_the_largest() {
+    fn sparkline_scales_from_floor_to_maximum() {
         let (wide, ascii) = (Style { has_unicode: true, width: 80 }, Style { has_unicode: false, width: 80 });
         let values = [0.0, 1.0, 4.0, f64::NAN, 8.0];
         assert_eq!(sparkline(&values, 0.0, ' ', &wide), "▁▁▄ █");

@@ -35,7 +35,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn only_real_times_are_shortened() {
+    fn only_valid_timestamps_are_shortened() {
         assert_eq!(minute("2026-11-21T14:03:07Z"), "2026-11-21 14:03 UTC");
         assert_eq!(minute("2026-11-21T14:03:07.123Z"), "2026-11-21 14:03 UTC");
         assert_eq!(minute("some day\x1b in spring"), r"some day\u{1b} in spring");

@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn short_remainder_joins_last_part() {
+    fn short_last_zone_is_merged_into_previous_part() {
         let found = parts(&phase([(10, 60), (10, 60), (10, 200), (10, 30)].into_iter()));
         let ends: Vec<_> = found.iter().map(|part| (part.start_bytes, part.end_bytes)).collect();
         assert_eq!(ends, [(0, 20), (20, 40)]);

@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn every_limiter_that_one_machine_can_have_is_built() {
+    fn selftest_cases_cover_every_single_machine_limiter() {
         let cases = all(2);
         let right = cases.iter().flat_map(|case| &case.tests).filter_map(|known| match &known.truth {
             Truth::Limiters(right) => right.first().copied(),

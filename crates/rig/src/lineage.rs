@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn descendants_are_own_processes_and_init_is_not() {
+    fn descendants_count_as_own_processes_but_init_does_not() {
         let mut shell = Command::new("sh");
         shell.args(["-c", "sleep 60 & echo $!; wait"]).stdin(Stdio::null()).stdout(Stdio::piped());
         let mut child = shell.spawn().unwrap();

@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn only_devices_of_ours_are_removed() {
+    fn network_devices_not_created_by_rig_are_kept() {
         for name in ["lo", "skye-", "skye-1234567", "skye-12345678x", "skye-1234/678", "skye-12345678"] {
             assert_eq!(remove_link(name), Outcome::NotThere, "{name}");
         }

@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_arrive_whole_and_no_sooner() {
+    fn relay_delays_bytes_without_loss() {
         let (from, mut near) = io::pipe().unwrap();
         let (mut far, to) = io::pipe().unwrap();
         let delay = Duration::from_millis(20);

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_and_quantiles_are_those_of_the_requests() {
+    fn request_log_sums_and_quantiles_match_requests() {
         let mut served = RequestLog::default();
         (1..=100).for_each(|i| served.add(request(Direction::Read, i * 10, i)));
         served.add(request(Direction::Write, 5, 1000));

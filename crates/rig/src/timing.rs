@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn names_take_slots_but_no_bytes() {
+    fn name_operations_take_slots_but_no_bandwidth() {
         let names = Some(Span::ns(5 * MS));
         let timing = Timing { slots: Some(2), names, bytes_per_second: Some(4_096_000), ..Timing::default() };
         let mut queue = Queue::new(timing, 0);

@@ -129,7 +129,7 @@ fn kill(process: u32) {
 }
 
 #[test]
-fn slots_and_service_time_make_a_known_queue() {
+fn slots_and_service_time_bound_rate_and_latency() {
     xtask::require!(root, fuse);
     let rig = start(Spec::fuse().slots(4).service_us(1000).file_bytes(4 << 20));
     read_with(16, 25, &rig.path().join("file"));
@@ -214,7 +214,7 @@ fn writes_and_syncs_are_delayed_but_not_reads() {
 }
 
 #[test]
-fn files_are_opened_as_asked_for() {
+fn open_policy_of_fuse_rig_is_applied() {
     xtask::require!(root, fuse);
     let rig = start(Spec::fuse().file_bytes(4096).open_policy(OpenFilePolicy::DirectRefused));
     let file = rig.path().join("file");
@@ -338,7 +338,7 @@ fn disk_over_fuse_server_has_its_service_times() {
 }
 
 #[test]
-fn disk_on_limited_disk_is_limited_too() {
+fn disk_on_limited_disk_inherits_its_limit() {
     xtask::require!(root, loop, ext4, blkio);
     let lower = Spec::disk().file_system("ext4").size_mib(128).read_iops(500);
     let rig = start(Spec::disk().on_disk(lower));
@@ -627,7 +627,7 @@ fn servers_of(steps: &[String]) -> Vec<String> {
 }
 
 #[test]
-fn network_carries_its_rate_and_no_more() {
+fn network_rate_matches_configured_limit() {
     xtask::require!(root, netns, sshfs);
     const BYTES: usize = 8 << 20;
     // 40 Mbit/s is too little for a machine to be the limit.

@@ -334,7 +334,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cost_is_per_operation_plus_share_of_each_visit() {
+    fn cost_is_split_into_operation_and_batch_share() {
         let cost = Cost::from_two(60.0, 29.0);
         assert!((cost.per_operation_ns(1.0) - 60.0).abs() < 1e-9);
         assert!((cost.per_operation_ns(32.0) - 29.0).abs() < 1e-9);

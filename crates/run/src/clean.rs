@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn clean_leaves_what_is_not_surely_ours() {
+    fn clean_keeps_directories_of_uncertain_ownership() {
         let mode = |path: &Path, mode| fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
         for (case, why) in [
             ("host", "created on host"),
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn symlinks_and_files_named_like_ours_are_ignored() {
+    fn clean_ignores_symlinks_and_files_with_work_directory_names() {
         let temp = tempfile::tempdir().unwrap();
         let elsewhere = tempfile::tempdir().unwrap();
         let path = leftover(elsewhere.path(), |_| {});

@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn long_phases_merge_neighbours_and_lose_nothing() {
+    fn long_phase_merges_adjacent_intervals_without_loss() {
         let mut collected = Collector::new(0);
         for tick in 1..=10_000u64 {
             collected.add(&delta(tick * INTERVAL_NS, &[100]), 0);

@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn drift_gives_zero_response_and_jumps_are_uncertain() {
+    fn drift_gives_zero_response_and_jumps_widen_interval() {
         // Each turn takes a tenth longer than the one before, whatever the pause.
         let drifting: Vec<_> = (0..5).map(|turn| 1.0 / (1.0 + 0.1 * f64::from(turn))).collect();
         let (value, _) = answer(&drifting, 1.0, 0.3).unwrap();

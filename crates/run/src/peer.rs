@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn every_other_directory_is_refused_with_the_reason() {
+    fn directory_of_other_run_or_client_is_refused() {
         let temp = tempfile::tempdir().unwrap();
         let own = work(temp.path(), Some(&client(1, "r")));
         let refused = |name: &str, why: &str| {

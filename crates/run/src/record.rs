@@ -526,7 +526,7 @@ mod tests {
     }
 
     #[test]
-    fn test_with_most_of_its_time_is_done() {
+    fn test_is_cut_short_only_below_80_percent_time() {
         let plan = crate::sum::tests::plan("read:rnd4k", 1);
         for (time_s, is_cut) in [(20, false), (16, false), (15, true)] {
             let time_ns = time_s * 1_000_000_000;

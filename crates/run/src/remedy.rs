@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn exhausted_descriptors_name_the_limit_to_raise() {
+    fn open_file_limit_error_names_the_limit_to_raise() {
         for (errno, limit) in [(Errno::MFILE, "ulimit -n"), (Errno::NFILE, "fs.file-max")] {
             let failure = Failure { call: "open", file: 0, offset_bytes: None, cause: errno.into() };
             assert!(remedy(&failure).contains(limit), "{errno}");

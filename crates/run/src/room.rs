@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn free_space_below_the_reserve_is_short_at_once() {
+    fn free_space_below_reserve_is_reported_at_once() {
         let watch = watch(false);
         let short = checks(&watch, [(101, false), (99, false), (101, false)]);
         assert_eq!(short, [(false, false), (false, true), (false, true)], "a dip is not forgotten");
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn space_below_reserve_is_short_only_after_a_sync() {
+    fn space_shortage_is_confirmed_by_sync_before_report() {
         let steps = [(99, false), (98, false), (110, true), (99, false), (99, true)];
         let expected = [(true, false), (false, false), (false, false), (true, false), (false, true)];
         assert_eq!(checks(&watch(true), steps), expected);
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn watched_directories_have_their_own_reserve() {
+    fn space_shortage_is_reported_for_watched_directory() {
         let directory = tempfile::tempdir().unwrap();
         let root = observe::Root::system();
         let mut target = observe::target(&root, directory.path()).unwrap();

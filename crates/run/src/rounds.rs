@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn rounds_end_with_the_phase_or_with_their_number() {
+    fn rounds_end_at_phase_end_or_maximum_count() {
         let all = intervals(&[10, 20, 10, 20, 10, 20, 10]);
         let mut rounds = Rounds::new((1_000_000_000, 6));
         rounds.end(&all, 5_000_000_000);

@@ -649,7 +649,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn phase_events_are_ordered_and_untimed() {
+    fn phase_event_callbacks_do_not_use_test_time() {
         let temp = tempfile::tempdir().unwrap();
         let root = Root::system();
         let target = observe::target(&root, temp.path()).unwrap();
@@ -826,7 +826,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn files_that_were_not_made_are_not_read() {
+    fn tests_on_unwritten_or_unfinished_files_fail() {
         let temp = tempfile::tempdir().unwrap();
         let tests = ["byte-write:bytes=8k", "write:seq8k:buffered:fresh", "read:seq8k:buffered:passes=1"];
         let (mut session, plan) = session(temp.path(), &tests);

@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn step_in_rate_keeps_the_later_part() {
+    fn rate_after_a_step_is_used_as_steady() {
         let all = intervals([1000; 30].into_iter().chain([200; 40]));
         let state = SteadyState::from_intervals(&all, 7_000_000_000).unwrap();
         assert!(state.steady.is_steady && !state.is_one_level() && !state.is_level);
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn rounds_are_compared_by_their_times() {
+    fn file_rounds_suffice_once_their_rate_is_precise() {
         let round = |elapsed_ns| RoundRecord::on_time(1000, elapsed_ns);
         let rounds =
             [99, 100, 101, 100, 100, 99, 101, 100, 99, 101, 100, 100].map(|ms| round(ms * 1_000_000));

@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn this_machine_is_watched() {
+    fn watch_of_this_machine_gives_plausible_values() {
         let root = Root::system();
         let directory = tempfile::tempdir().unwrap();
         let target = observe::target(&root, directory.path()).unwrap();

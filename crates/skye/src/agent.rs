@@ -408,7 +408,7 @@ mod tests {
     use model::request::Allow;
 
     #[test]
-    fn no_frame_raises_a_limit() {
+    fn frames_cannot_raise_agent_limits() {
         let temp = tempfile::tempdir().unwrap();
         let root = Root::system();
         let target = observe::target(&root, temp.path()).unwrap();

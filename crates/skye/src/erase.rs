@@ -616,7 +616,7 @@ mod tests {
     }
 
     #[test]
-    fn partition_that_starts_elsewhere_is_another_device() {
+    fn partition_with_changed_start_is_refused_as_replaced() {
         xtask::require!(root, loop, host);
         let device = Loop::new();
         let (mut target, erasure) = device.check();
@@ -675,7 +675,7 @@ mod tests {
     }
 
     #[test]
-    fn busy_neighbour_hides_writes_to_the_file_alone() {
+    fn partition_check_ignores_disk_writes_but_detects_file_writes() {
         xtask::require!(root, loop, host);
         let device = Loop::new();
         let (target, erasure) = device.check();

@@ -516,7 +516,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_of_several_machines_in_one_directory_are_known() {
+    fn clients_sharing_a_remote_directory_are_detected() {
         let nas = |host, at| found(host, at, "nas:/export", Backing::RemoteOrUserSpace);
         assert!(!share_remote_directory(&[]));
         assert!(!share_remote_directory(&[nas("ada", "/nfs"), nas("ada", "/nfs")]));
@@ -531,7 +531,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_share_room_and_write_limit() {
+    fn clients_on_one_file_system_share_its_free_space() {
         let clients = [
             found("ada", "/mnt", "/dev/sda1", Backing::Devices),
             found("ada", "/bound", "/dev/sda1", Backing::Devices),
@@ -548,7 +548,7 @@ mod tests {
     }
 
     #[test]
-    fn overlays_share_room_with_file_system_of_that_size() {
+    fn overlay_shares_space_with_file_system_of_equal_size() {
         let on = |host, source, file_system: &str, total_bytes| {
             let mut found = found(host, "/mnt", source, Backing::Unknown);
             found.environment.target.file_system = file_system.into();

@@ -255,7 +255,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn results_of_each_program_are_told_apart() {
+    fn result_format_of_each_program_is_detected() {
         let data = |name: &str| {
             let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../family/tests/data");
             std::fs::read_to_string(directory.join(name)).unwrap()

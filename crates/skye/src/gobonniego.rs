@@ -298,7 +298,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_written_as_go_writes_them() {
+    fn times_are_formatted_like_go() {
         let at = |ns: u64| SystemTime::UNIX_EPOCH + Duration::from_nanos(ns);
         assert_eq!(rfc3339(at(1_523_540_760_274_348_275)), "2018-04-12T13:46:00.274348275Z");
         assert_eq!(rfc3339(at(1_523_540_760_270_000_000)), "2018-04-12T13:46:00.27Z");

@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn users_and_groups_go_by_name_or_number() {
+    fn users_and_groups_are_accepted_by_name_or_number() {
         let current = Identity { uid: 7, gid: 8 };
         let of = |user: Option<&str>, group: Option<&str>| {
             requested_identity(user, group, current)

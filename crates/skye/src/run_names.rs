@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn run_name_prefix_is_enough() {
+    fn run_is_found_by_name_prefix() {
         let paths = ["20261121T140307Z-otter", "20261122T140307Z-owl", "20261122T150000Z-owlet", "before"]
             .map(|stem| PathBuf::from(format!("/runs/{stem}.json")));
         let found = |name: &str| -> Vec<_> {

@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn single_runs_claim_no_change() {
+    fn comparison_of_single_runs_is_undecided() {
         let change = compare_groups(&[100.0], &[200.0], 0.0).unwrap();
         assert!((change.ratio - 2.0).abs() < 1e-9 && change.p.is_none() && change.interval.is_none());
         let judged = judge(&[change; 11], MARGINS);

@@ -277,7 +277,7 @@ mod tests {
     use hdrhistogram::Histogram;
 
     #[test]
-    fn buckets_are_those_of_the_histograms() {
+    fn bucket_widths_match_hdr_histogram() {
         let histogram = Histogram::<u64>::new_with_bounds(1, 3_600_000_000_000, 2).unwrap();
         for value in
             (0..40).flat_map(|bits| [1u64 << bits, (1 << bits) + 1, (3 << bits) / 2, (1 << bits) - 1])
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn latencies_of_two_values_are_two_kinds() {
+    fn latencies_of_two_values_have_two_modes() {
         let expected = [Mode { share: 0.95, at_ns: 2_000_000 }, Mode { share: 0.05, at_ns: 20_000_000 }];
         assert_eq!(modes(&[(2_000_000, 950), (20_000_000, 50)]), expected);
         assert_eq!(modes(&[(2_000_000, 999), (20_000_000, 1)]), []);
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn degenerate_histograms_have_no_kinds() {
+    fn degenerate_histograms_have_no_modes() {
         for histogram in [&[][..], &[(0, 0)], &[(0, 1000)], &[(u64::MAX, u64::MAX)], &[(1, 1), (u64::MAX, 1)]]
         {
             assert_eq!(modes(histogram), []);

@@ -227,7 +227,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn too_few_samples_beyond_give_no_percentile() {
+    fn percentile_with_too_few_samples_above_is_none() {
         let intervals = |each: u64| vec![vec![(100, each - 1), (900, 1)]; 20];
         assert_eq!(quantiles(&intervals(99), &[0.99], 1), [None]);
         let found = quantiles(&intervals(100), &[0.5, 0.99, 0.995], 1);
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn few_intervals_have_percentiles_without_an_interval() {
+    fn percentiles_of_few_intervals_have_no_confidence_interval() {
         let found = quantiles(&vec![vec![(100, 50), (200, 50)]; RESAMPLED_MIN - 1], &[0.5], 1);
         assert_eq!(found, [Some(Quantile { value_ns: 100, interval_ns: None })]);
         assert!(

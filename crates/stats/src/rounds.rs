@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn drive_is_steady_once_five_rounds_are() {
+    fn drive_is_steady_after_five_steady_rounds() {
         // Three fast rounds, one in between, then slow ones: the window has to leave the fast ones behind.
         let fading = [400.0, 400.0, 400.0, 250.0, 100.0, 100.0, 100.0, 100.0, 100.0, 100.0];
         assert_eq!(steady_round(&fading), Some(9));

@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn less_than_three_percent_is_no_change() {
+    fn step_below_three_percent_is_ignored() {
         let step = |to: f64| [[100.0; 5], [to; 5]].concat();
         assert_eq!(places(&step(97.5)), [0]);
         assert_eq!(places(&step(96.5)), [0, 5]);

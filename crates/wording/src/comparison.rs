@@ -341,7 +341,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn changes_are_signed() {
+    fn comparison_changes_are_formatted_with_sign() {
         let texts = [1.022, 0.268, 1.0, 1.00001, 2.347, 0.0, 12.3, 1.9994].map(signed);
         assert_eq!(texts, ["+2.2 %", "-73.2 %", "0.0 %", "0.0 %", "+135 %", "-100 %", "×12.3", "+99.9 %"]);
         assert_eq!([0.03, 0.005, 0.1].map(margin), ["3 %", "0.5 %", "10 %"]);

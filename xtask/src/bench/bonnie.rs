@@ -220,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn phrases_of_bonnie_time_its_tests() {
+    fn bonnie_progress_messages_give_test_durations() {
         let begin = Instant::now();
         let mut phrases = Phrases::default();
         let chunks = [

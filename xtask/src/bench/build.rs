@@ -87,14 +87,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_of_children_are_found_behind_any_name() {
+    fn child_cpu_time_is_parsed_despite_odd_process_names() {
         let stat = "7 (a ) b) S 1 7 7 0 -1 4194304 1 2 3 4 5 6 250 50 20 0 1 0 99";
         assert_eq!(parse_children_cpu_seconds(stat), Some(3.0));
         assert!(children_cpu_seconds().unwrap() >= 0.0);
     }
 
     #[test]
-    fn program_is_built_from_few_crates() {
+    fn program_has_no_more_crates_than_allowed() {
         let crates = crates().unwrap();
         assert!(crates.contains("skye v0.1.0") || crates.iter().any(|name| name.starts_with("skye ")));
         assert!(crates.len() as f64 <= CRATES_MAX, "{} crates: a new one is a decision", crates.len());

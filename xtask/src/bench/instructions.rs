@@ -207,13 +207,13 @@ mod tests {
     }
 
     #[test]
-    fn no_loop_has_become_longer() {
+    fn loop_instruction_counts_do_not_exceed_baseline() {
         crate::require!(valgrind);
         let (baseline, here) = (Baseline::read().unwrap(), Conditions::here().unwrap());
         if baseline.of != here {
             let why = format!("the baseline is of {}, this is {here}", baseline.of);
             return crate::capability::list_skip(
-                "xtask::bench::instructions::no_loop_has_become_longer",
+                "xtask::bench::instructions::loop_instruction_counts_do_not_exceed_baseline",
                 &why,
             );
         }

@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn file_and_device_go_even_in_a_panic() {
+    fn zram_file_and_device_are_removed_after_panic() {
         crate::require!(zram, ext4);
         let paths = std::sync::Mutex::new(None);
         let panicked = std::panic::catch_unwind(|| {

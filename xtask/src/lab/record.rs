@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_case_records_a_tree_of_its_own() {
+    fn each_case_has_a_separate_fixture_tree() {
         let cases = Case::read(CASES).unwrap();
         for (number, case) in cases.iter().enumerate() {
             assert!(case.fixture.is_some(), "{}", case.name);

@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tests_have_commands_that_run_them_alone() {
+    fn failed_test_has_command_that_reruns_it() {
         let test = Test {
             target: "e2e".into(),
             selection: "-p skye --test e2e".into(),

@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn long_programs_begin_and_known_answers_end() {
+    fn long_test_programs_run_first_and_known_answers_last() {
         let of = |name: &str| program(&format!("deps/{name}-0123abcd"), "skye", "crates/skye");
         let others = [of("skye"), program("deps/xtask-0123abcd", "xtask", "xtask")];
         let all = [&others[..], &[of("known_answers"), of("e2e")]].concat();
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_run_as_cargo_would_start_them() {
+    fn test_programs_run_in_cargo_environment() {
         let mut shell = program("/bin/sh", "xtask", "xtask");
         let event = r#"{\"type\":\"test\",\"event\":\"ok\",\"name\":\"$CARGO_PKG_NAME:${PWD##*/}\"}"#;
         shell.arguments = ["-c".to_owned(), format!("echo \"{event}\"")].into();

@@ -141,7 +141,7 @@ mod tests {
     ];
 
     #[test]
-    fn each_rule_finds_its_example_alone() {
+    fn each_english_rule_matches_only_its_example() {
         for (rule, path, bad, matched, good) in EXAMPLES {
             assert_eq!(found(path, bad), [format!("{rule} {matched}")], "{bad}");
             assert_eq!(found(path, good), NONE, "{good}");
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn phrases_depend_on_the_text_around_them() {
+    fn phrase_rule_ignores_code_and_allowed_contexts() {
         let good = "The kernel is told to stop. Run as nobody. Meanwhile, a look up, so much that, others'x, `told`.";
         assert_eq!(found("a.md", good), NONE);
         let bad = "For nobody else, and meanwhile a look at [others'](told.md). The kernel says it.";
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn count_of_a_rule_is_the_allowed_one() {
+    fn rule_findings_must_equal_allowed_count() {
         let files = [("a.rs", "fn given() {}\nfn kept() {}")];
         assert_eq!(complaints("fn-name = 2\n", &files), NONE);
         let hint = "a verb, or the noun that it returns";

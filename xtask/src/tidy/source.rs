@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn half_done_work_is_found() {
+    fn todo_markers_are_found() {
         for word in [concat!("// TO", "DO: later"), concat!("unimplemented", "!(\"x\")"), concat!("X", "XX")]
         {
             assert_eq!(banned_words(&tree(&[("docs/x.md", word)])).len(), 1, "{word}");

@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_are_named_and_not_there_are_found() {
+    fn references_to_missing_files_are_found() {
         let text = "`run.rs`, `run/gone.rs`, `parse/`, `crates/x/src/run.rs`,\n`presets/*.toml` `target/x.json` `a b.rs`";
         let good = [("crates/x/src/run.rs", ""), ("crates/x/src/parse/", "")];
         let document = [("ARCHITECTURE.md", text)];

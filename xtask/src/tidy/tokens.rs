@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn unclosed_literal_ends_with_the_code() {
+    fn unclosed_literal_extends_to_end_of_code() {
         for code in ["\"a", "\"a\\", "r#\"a\"", "'\\", "b'\\é", "/* a", "/*/"] {
             let all = tokens(code);
             assert_eq!((all.len(), all[0].text), (1, code), "{code}");

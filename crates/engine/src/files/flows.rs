@@ -663,7 +663,7 @@ mod tests {
     }
 
     #[test]
-    fn flows_and_populations_end_before_the_budget_does() {
+    fn flows_and_populations_stop_within_the_budget() {
         for (name, of) in mixes() {
             let files = 20;
             let log_bytes = if of.has_log() { LOG_BYTES } else { 0 };

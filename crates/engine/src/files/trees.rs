@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn trees_are_walked_and_removed_whole() {
+    fn walk_and_remove_visit_every_entry_once() {
         every_entry_comes_once(NameFormat::Plain);
         every_entry_comes_once(NameFormat::LettersFirst { seed: 3 });
     }
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn deadline_is_no_failure_but_missing_names_are() {
+    fn missing_names_fail_and_expired_deadline_does_not() {
         let temp = tempfile::tempdir().unwrap();
         let tree = Tree { files: 12, dirs: 4, levels: 2 };
         make(temp.path(), tree.plain());

@@ -149,7 +149,7 @@ fn distance(counts: &BTreeMap<u64, u64>, below: impl Fn(f64) -> f64) -> f64 {
 const FIXED_100_US: &str = "latency = { kind = \"fixed\", mean_us = 100 }\n";
 
 #[test]
-fn closed_loops_keep_to_the_formula() {
+fn closed_loop_rate_matches_depth_latency_and_caps() {
     for (parallelism, depth, caps, expected) in [
         (1, 1, "", 1e4),
         (1, 16, "", 1e4),
@@ -300,7 +300,7 @@ fn flush_waits_for_empty_cache() {
 }
 
 #[test]
-fn requests_fail_as_described_and_the_others_end() {
+fn injected_error_fails_request_and_others_complete() {
     for (error, cause) in [
         ("EIO", Cause::Errno(Errno::IO)),
         ("ENOSPC", Cause::Errno(Errno::NOSPC)),
@@ -355,7 +355,7 @@ fn worker_rate_is_limited_by_its_cpu() {
 }
 
 #[test]
-fn frames_add_up_to_what_happened() {
+fn frame_totals_equal_completed_requests_and_bytes() {
     // A request takes 1 ms in all; 500 of them a second keep one server busy half of the time.
     let device = "parallelism = 16\nlatency = { kind = \"fixed\", mean_us = 1000 }";
     let setup = Setup { device, depth: 16, seconds: 20.0, ..SETUP };
@@ -403,7 +403,7 @@ fn ten_simulated_minutes_have_all_operations_and_frames() {
 }
 
 #[test]
-fn random_arrivals_at_one_server_wait_as_in_theory() {
+fn poisson_queueing_times_match_m_d_1_theory() {
     // Half of the capacity of one server with a fixed service time: M/D/1, where the slot is the server.
     let (service_ns, load) = (100_000.0, 0.5);
     let setup = Setup { device: FIXED_100_US, seconds: 400.0, ..SETUP };
@@ -469,7 +469,7 @@ fn write_rate_drops_once_spare_blocks_are_used() {
 }
 
 #[test]
-fn phases_follow_each_other_on_one_device() {
+fn cache_fill_carries_over_to_the_next_phase() {
     let device = SimDevice::from_toml(CACHE).unwrap();
     let mut world = SimSystem::new(&device, 1, 1).unwrap();
     world.begin(SECOND / NS);

@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_read_as_they_were_meant() {
+    fn valid_lines_round_trip_and_malformed_are_refused() {
         let content =
             Content { seed: u64::MAX, interval_bytes: 512, compress_percent: 30, dedupe_percent: 1 };
         let job = Job {
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn files_arrive_in_their_order() {
+    fn passed_descriptors_arrive_in_send_order() {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let (ours, mut theirs) = (Channel::new(ours), Channel::new(theirs));
         for number in 0..30 {

@@ -196,7 +196,7 @@ fn run_pattern<V: Verb, P: Pacing>(
 }
 
 #[test]
-fn counts_end_a_phase_exactly() {
+fn operation_limit_ends_phase_exactly() {
     let outcome = run(verb::Read, 1, 250, u64::MAX, None);
     assert_eq!((outcome.ops, outcome.read_bytes, outcome.written_bytes), (250, 250 * 4096, 0));
     assert_eq!(outcome.end_ns(), 250_000_000);
@@ -213,7 +213,7 @@ fn deadline_ends_phase_and_counts_calls_in_flight() {
 }
 
 #[test]
-fn steps_are_counted_apart_and_operations_once() {
+fn operation_of_three_steps_counts_once() {
     let outcome = run(Steps::REWRITE_DURABLY, 1, 10, u64::MAX, None);
     assert_eq!((outcome.ops, outcome.read_bytes, outcome.written_bytes), (10, 40_960, 40_960));
     assert_eq!(outcome.steps, [10, 10, 10]);

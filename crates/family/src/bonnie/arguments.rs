@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_say_flag_value_range_and_what_to_write() {
+    fn refusal_states_flag_value_range_and_valid_example() {
         for (line, parts) in [
             ("-s 0", &["-s `0`", "from 1 to", "-s 2g"][..]),
             ("-s 512k", &["-s `512k`", "whole MiB"]),

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_on_stderr_are_the_originals() {
+    fn progress_lines_on_stderr_match_the_original() {
         let line = |words: &str, test, kib: f64, cpu| {
             let options = options(words);
             let measured = TestRate { per_second: kib * 1024.0, cpu_percent: Some(cpu) };

@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn other_programs_are_passed_over() {
+    fn output_of_other_programs_is_ignored() {
         for text in [
             "",
             "Version  2.00a       ------Sequential Output------ --Sequential Input- --Random-\n\
@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn html_may_be_written_in_other_ways() {
+    fn html_with_other_attributes_and_case_is_parsed() {
         let numbers =
             (1..=12).map(|number| format!("\n <td align=right> {number}.5</TD>")).collect::<String>();
         let table = one(&format!(
@@ -492,25 +492,25 @@ mod tests {
 
     proptest! {
         #[test]
-        fn text_of_1_4_reads_back(table in any_table(Program::V1_4, false)) {
+        fn text_table_of_version_1_4_reads_back(table in any_table(Program::V1_4, false)) {
             let text = table.text();
             prop_assert_eq!(read(&text), (vec![table], vec![]), "{}", text);
         }
 
         #[test]
-        fn text_of_64_reads_back(table in any_table(Program::V64, false)) {
+        fn text_table_of_bonnie_64_reads_back(table in any_table(Program::V64, false)) {
             let text = table.text();
             prop_assert_eq!(read(&text), (vec![table], vec![]), "{}", text);
         }
 
         #[test]
-        fn html_of_1_4_reads_back(table in any_table(Program::V1_4, true)) {
+        fn html_table_of_version_1_4_reads_back(table in any_table(Program::V1_4, true)) {
             let html = table.html();
             prop_assert_eq!(read(&html), (vec![table], vec![]), "{}", html);
         }
 
         #[test]
-        fn html_of_64_reads_back(table in any_table(Program::V64, true)) {
+        fn html_table_of_bonnie_64_reads_back(table in any_table(Program::V64, true)) {
             let html = table.html();
             prop_assert_eq!(read(&html), (vec![table], vec![]), "{}", html);
         }

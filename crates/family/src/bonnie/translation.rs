@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn each_flag_reaches_its_tests() {
+    fn flags_are_translated_into_test_specs() {
         let all = translated("-s 1g -v 4 -y -u -o_direct -p 8 -S 8000 --reread").request;
         assert_eq!(
             all.tests,
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn every_test_is_understood() {
+    fn translated_specs_parse_without_error() {
         for line in ["", "-v 512 -p 128 -S 1m -y -u -o_direct --reread", "--compat 64 --reread", "-v 3 -p 3"]
         {
             for spec in translated(line).request.tests {
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn files_need_room() {
+    fn files_larger_than_free_space_are_refused() {
         let words = ["-s", "10", "-v", "3"].map(OsString::from);
         let Ok(Command::Measure(options)) = Options::parse(words) else { panic!("it is refused") };
         assert!(check_room(&options, 30 << 20).is_ok());
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn seekers_need_blocks() {
+    fn more_seekers_than_blocks_are_refused() {
         let words = ["-s", "1", "-p", "65"].map(OsString::from);
         let Ok(Command::Measure(options)) = Options::parse(words) else { panic!("it is refused") };
         let message = translate(&options, 0).unwrap_err().to_string();

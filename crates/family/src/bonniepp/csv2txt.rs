@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn other_versions_have_tables_of_their_own() {
+    fn each_layout_version_has_a_separate_table() {
         let mut old = Line::new(Layout::V1_03, "old");
         old.measure(Test::PutBlock, 1000.0, 1.0, Some(0.5), None);
         let mut middle = Line::new(Layout::V1_97, "middle");

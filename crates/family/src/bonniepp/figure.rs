@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_and_chunks() {
+    fn sizes_and_chunks_are_parsed_and_formatted() {
         assert_eq!(
             ["1500M", "2G", "2g", "1T", "300"].map(parse_size),
             [1500, 2048, 2048, 1 << 20, 300].map(Some)

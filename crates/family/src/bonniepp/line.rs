@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn files_in_one_cell() {
+    fn file_options_are_formatted_in_one_cell() {
         let mut line = Line::new(Layout::V1_03, "host");
         let mut formatted = |files, content, directories| {
             (line.num_files, line.content, line.directories) = (files, content, directories);

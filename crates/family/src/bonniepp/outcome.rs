@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn latency_is_the_longest() {
+    fn reported_latency_is_the_maximum() {
         let write = phase("write:seq8k", 8192, 8192 << 13, 1_000_000_000);
         let line = line("", &[(Test::PutBlock, &write)]);
         assert_eq!(line[Test::PutBlock].latency_ns, Some(73_049_999));

@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn every_test_is_understood() {
+    fn translated_specs_parse_without_error() {
         for line in [
             "",
             "--compat 1.03",
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn copies_have_files_of_their_own() {
+    fn concurrent_copies_use_separate_files() {
         let translation = translated("-c 4 -s 512 -f1 -n 2").unwrap();
         let tests = &translation.request.tests;
         assert_eq!(tests[0], "byte-write:t4:sync=end:bytes=4m");

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_of_others_stay_one_field() {
+    fn name_with_commas_or_newlines_is_one_csv_field() {
         let written = |name: &str| Line::new(Layout::V1_03, name).to_csv();
         assert!(written("a,\"b\"").starts_with("\"a,\"\"b\"\"\",,"));
         assert!(written(" a ").starts_with("\" a \",,"));

@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_kib_or_say_their_unit() {
+    fn size_without_unit_is_in_kib() {
         for (line, bytes) in [
             ("", 512 << 20),
             ("-s 65536", 64 << 20),
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn users_and_groups_stand_together_or_apart() {
+    fn user_and_group_parse_from_one_or_two_flags() {
         let of = |line: &str| (options(line).user, options(line).group);
         let both = (Some("ada".to_owned()), Some("staff".to_owned()));
         assert_eq!(of("-u ada:staff"), both);

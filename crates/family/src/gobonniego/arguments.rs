@@ -177,14 +177,14 @@ mod tests {
     }
 
     #[test]
-    fn names_need_not_be_text() {
+    fn non_utf8_directory_name_is_accepted() {
         let word = OsString::from_vec(b"-dir=/mnt/\xff".to_vec());
         let Ok(Command::Measure(options)) = Options::parse([word]) else { panic!("it is refused") };
         assert_eq!(options.directory, Some(OsString::from_vec(b"/mnt/\xff".to_vec()).into()));
     }
 
     #[test]
-    fn refusals_say_flag_value_range_and_what_to_write() {
+    fn refusal_states_flag_value_range_and_valid_example() {
         for (line, parts) in [
             ("-threads 0", &["-threads `0`", "1 to 4096 threads"][..]),
             ("-threads -1", &["-threads `-1`", "1 to 4096"]),

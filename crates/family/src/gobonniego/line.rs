@@ -204,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_told_from_those_of_others() {
+    fn lines_of_other_programs_are_not_parsed() {
         let parsed = |text: &str| parse(text).map(|line| line.unwrap().to_string());
         for text in [
             "Sequential Write MB/s: 472.80",

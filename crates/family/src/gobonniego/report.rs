@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_written_as_go_writes_them() {
+    fn numbers_are_formatted_like_go_json() {
         for (value, text) in [
             (1.0, "1"),
             (0.5, "0.5"),
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_written_as_go_writes_them() {
+    fn strings_are_escaped_like_go_json() {
         assert_eq!(
             quoted("/mnt/a&b <\"x\\y\">\n\u{1b}é"),
             r#""/mnt/a\u0026b \u003c\"x\\y\"\u003e\n\u001bé""#

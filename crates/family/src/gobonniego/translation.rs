@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn caches_are_cold_unless_it_is_said_otherwise() {
+    fn cache_mode_is_cold_by_default() {
         for (line, cache, sync, note) in [
             ("", CacheMode::Cold, "sync=end", "own pages are dropped"),
             ("-cache as-is", CacheMode::AsIs, "sync=close", "nothing is dropped"),
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn every_test_is_understood() {
+    fn translated_specs_parse_without_error() {
         for line in ["", "-threads 1", "-threads 4096 -cache as-is", "-cache drop-all -size 0.001"] {
             for spec in translated(line).request.tests {
                 let parsed = spec::parse(&spec, &Defaults::default());

@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_say_flag_value_range_and_what_to_write() {
+    fn refusal_states_flag_value_range_and_valid_example() {
         for (line, parts) in [
             ("", &["FILE is missing", "/dev/sda"][..]),
             ("-b 0 x", &["-b `0`", "1 to 1048576 MiB", "-b 256"]),

@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_are_positions_also_where_blocks_are_left_out() {
+    fn range_gives_positions_even_with_skipped_blocks() {
         let size = 100 * MIB;
         assert_eq!(
             blocks("-b 4 -r 10:20", size),
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn there_are_one_to_two_hundred_blocks() {
+    fn default_layout_has_100_to_200_blocks() {
         for size in [151 * MIB, 1 << 30, 48 * GIB, 1000 * GIB, 20_000 * GIB] {
             for words in ["", "-r 50:100000000"] {
                 let count = blocks(words, size).len();

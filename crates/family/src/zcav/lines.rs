@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn slow_blocks_are_lines_and_fast_ones_are_joined() {
+    fn blocks_under_100_ms_are_joined_into_one_line() {
         assert_eq!(ends(&[100, 250, 1000]), [1, 2, 3]);
         assert_eq!(ends(&[30, 30, 30, 30, 200, 60, 60]), [4, 5, 7]);
         assert_eq!(ends(&[99, 1, 40, 40]), [4], "what is left belongs to the last line");
@@ -61,7 +61,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_block_has_its_line(times in prop::collection::vec(0u64..300, 0..60), more in 0u64..300) {
+        fn every_block_is_in_exactly_one_line(times in prop::collection::vec(0u64..300, 0..60), more in 0u64..300) {
             let lines = grouped(&times);
             let mut next = 0;
             for line in &lines {

@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn hostile_names_stay_names() {
+    fn hostile_device_names_are_escaped_in_the_plot() {
         let name = "</title><script>alert(1)</script>\" onload=\"x\u{1b}[31m\u{202e}";
         let text = plot(&[log(name, &[100.0, 200.0])]);
         assert_well_formed(&text);

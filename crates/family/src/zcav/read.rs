@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn several_logs_have_their_names() {
+    fn several_logs_are_parsed_with_their_names() {
         let one = |name: &str, loops: &str| {
             format!("{name}{loops}#block offset (GiB), MiB/s, time\n0.00 5.00 1.000\n")
         };

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn incomplete_pass_is_the_last() {
+    fn incomplete_pass_ends_the_measurement() {
         let blocks = [0..2 * MIB, 2 * MIB..3 * MIB];
         let zone = |bytes, elapsed_ns| ZoneRecord { start_bytes: 0, bytes, elapsed_ns };
         let mut times = Times::default();

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_wait_for_the_cpus_of_their_machine() {
+    fn run_queue_wait_on_shared_machine_is_cpu_contention() {
         let mut world = clean("read:rnd4k:q4");
         let mut shares =
             ["ada#1", "ada#2", "bob"].map(|name| client(name, 100.0, Limiter::DeviceOps, Confidence::Likely));

@@ -603,7 +603,7 @@ fn failed_test_has_no_limiter() {
 }
 
 #[test]
-fn evidence_short_of_a_limiter_does_not_select_it() {
+fn insufficient_evidence_does_not_select_a_limiter() {
     // In no target does a pause cost all of itself while more depth brings nothing.
     clean("read:rnd4k:q8").blocked().queues(7.0).answers(1.3, 0.02, 0.0).is(Limiter::NotClear, Undetermined);
     // Threads that are paced wait for no tag, and a queue that is empty is not full.
@@ -651,7 +651,7 @@ fn refaults_at_cgroup_limit_are_memory_pressure() {
 }
 
 #[test]
-fn reads_of_others_are_not_charged_to_look_ups() {
+fn foreign_device_reads_do_not_change_lookup_limiter() {
     let mut stat = clean("stat:t4").spends(0.3, 0.6, 0.1, 0.0).sleeps(&[]);
     stat.device().bytes_read = 1 << 30;
     stat.frames(|frame| frame.own_io.device_read_bytes = 0);

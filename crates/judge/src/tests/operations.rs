@@ -122,7 +122,7 @@ fn operation_limiter_comes_from_its_own_samples() {
 }
 
 #[test]
-fn page_waits_count_as_sync_when_one_follows() {
+fn page_waits_count_as_sync_in_syncing_operations() {
     let pages = [("folio_wait_bit_common", 390), ("submit_bio_wait", 100), ("running", 30)];
     let world = mail(&[("create", 500, &pages), ("read", 500, &pages)]);
     let expected = [("create", Limiter::FsyncJournal), ("read", Limiter::DeviceLatency)];
@@ -192,7 +192,7 @@ fn two_limits_of_about_the_same_time_are_mixed() {
 }
 
 #[test]
-fn samples_that_overrate_sleep_make_it_less_certain() {
+fn oversampled_sleep_makes_the_limiter_not_clear() {
     let mut world = mail(&[("create", 1000, &[(COMMIT, 240), ("running", 160)])]);
     assert_eq!(world.operations()[0].limiter, Limiter::Mixed);
     let mut most = mail(&[("create", 1000, &[(COMMIT, 280), ("running", 120)])]);
@@ -208,7 +208,7 @@ fn samples_that_overrate_sleep_make_it_less_certain() {
 }
 
 #[test]
-fn awake_operation_gets_cpu_limiter_of_the_test() {
+fn running_operation_gets_cpu_limiter_of_the_test() {
     // Eight CPUs, sixteen threads that use them all.
     let mut world =
         mix("mix:web:t16", &[("read", 950, &[("running", 3000)]), ("log", 50, &[("running", 200)])]);
@@ -227,7 +227,7 @@ fn awake_operation_gets_cpu_limiter_of_the_test() {
 }
 
 #[test]
-fn clients_together_have_operations_too() {
+fn totals_of_clients_have_operation_limiters() {
     let mut world =
         mail(&[("create", 900, &[(COMMIT, 800), ("running", 100)]), ("list", 100, &[("running", 99)])]);
     let budget = world.record.seen.budget.take();

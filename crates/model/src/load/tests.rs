@@ -95,7 +95,7 @@ Rmdir "\clients" NT_STATUS_DIRECTORY_NOT_EMPTY
 }
 
 #[test]
-fn name_has_one_number_and_rename_keeps_its_kind() {
+fn file_keeps_its_number_when_its_directory_is_renamed() {
     let load = Load::parse(
         r#"Mkdir "\a" NT_STATUS_OK
 NTCreateX "\a\x" 0 2 1 NT_STATUS_OK
@@ -112,7 +112,7 @@ Rename "\d" "\c" NT_STATUS_OBJECT_NAME_NOT_FOUND"#,
 }
 
 #[test]
-fn renamed_directory_takes_its_levels_along() {
+fn renamed_directory_moves_its_subdirectory_levels() {
     let levels = |lines: &[&str]| {
         let text: Vec<_> = lines.iter().map(|line| format!("{line} NT_STATUS_OK")).collect();
         Load::parse(&text.join("\n").replace('/', "\\")).map(|load| load.levels)
@@ -242,7 +242,7 @@ fn broken_lines_are_refused_with_their_number() {
 }
 
 #[test]
-fn check_sums_tell_texts_apart() {
+fn checksum_matches_published_value_and_differs_by_text() {
     // The published value for this text.
     assert_eq!(digest("foobar"), 0x8594_4171_f739_67e8);
     assert_ne!(digest("a b"), digest("b a"));

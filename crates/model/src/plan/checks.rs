@@ -376,7 +376,7 @@ mod tests {
     use crate::target::ErasedDevice;
 
     #[test]
-    fn buffers_are_counted_as_they_are_made() {
+    fn buffers_over_a_quarter_of_memory_are_refused() {
         let fits = |spec: &str| planned(&request_for(&[spec]), Backing::Devices, None).map(|_| ());
         assert_eq!(fits("read:rnd4k:q1024t4"), Ok(()));
         assert_eq!(fits("read:rnd4k:q1024t64:engine=null"), Ok(()));
@@ -449,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn cold_names_need_root_dropped_caches_and_a_disk() {
+    fn cold_tests_require_root_dropped_caches_and_a_disk() {
         let on = |request: &Request, is_root: bool, backing: Backing| {
             let machine = Machine { is_root, ..crate::plan::fixtures::machine(None) };
             let target = Target { backing, ..disk_that_polls(None) };
@@ -520,7 +520,7 @@ mod tests {
     }
 
     #[test]
-    fn attributes_are_refused_where_files_can_have_none() {
+    fn xattr_tests_are_refused_without_user_xattr_support() {
         let with = |user_attributes| Target { user_attributes, ..disk_that_polls(None) };
         for spec in ["xattr-set", "xattr-get:t4"] {
             for known in [None, Some(true)] {

@@ -572,7 +572,7 @@ mod tests {
     }
 
     #[test]
-    fn every_group_takes_its_room() {
+    fn data_set_size_adds_up_over_all_groups() {
         let plan = planned(
             &Request {
                 size: Some(Size::Bytes(3 * GIB)),
@@ -618,7 +618,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_are_used_before_are_laid_out() {
+    fn files_used_before_their_fresh_write_are_laid_out() {
         let groups = |tests: &[&str]| {
             let dataset = fresh(tests).unwrap().dataset.unwrap();
             dataset.groups.iter().map(|group| group.is_fresh).collect::<Vec<_>>()
@@ -636,7 +636,7 @@ mod tests {
     }
 
     #[test]
-    fn fresh_files_are_read_only_after_they_are_made() {
+    fn reading_fresh_files_before_creation_is_refused() {
         assert_eq!(
             fresh(&["byte-write:bytes=3m", "byte-read:bytes=3m", "write:seq8k:fresh"]).unwrap_err(),
             "cannot run `byte-read:bytes=3m` in /mnt: it runs before `write:seq8k:fresh`, which creates the files; \
@@ -661,7 +661,7 @@ mod tests {
     }
 
     #[test]
-    fn stamps_begin_every_block() {
+    fn stamp_interval_divides_every_block_size() {
         let interval = |tests: &[&str]| on_disk(tests).dataset.unwrap().stamp_interval_bytes;
         assert_eq!(interval(&["read:seq1m", "read:rnd16k"]), 4096);
         assert_eq!(interval(&["read:rnd6k", "byte-write"]), 2048);
@@ -670,7 +670,7 @@ mod tests {
     }
 
     #[test]
-    fn without_files_nothing_is_laid_out() {
+    fn engines_without_files_lay_out_no_data() {
         let plan = on_disk(&["write:engine=null:q8t4", "write:engine=nop"]);
         let dataset = plan.dataset.as_ref().unwrap();
         assert_eq!((dataset.size_bytes_max, dataset.size_bytes_min), (DATASET_BYTES_MIN, 32 << 20));

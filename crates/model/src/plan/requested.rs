@@ -244,7 +244,7 @@ mod tests {
     use crate::workload::RequestedEngine;
 
     #[test]
-    fn flags_reach_tests_in_blocks() {
+    fn engine_flag_applies_only_to_block_tests() {
         let request = Request {
             engine: Some(RequestedEngine::Sync),
             verify: Some(true),
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn sweeps_that_cannot_be_are_refused() {
+    fn impossible_sweeps_are_refused() {
         let problem = |sweep: &str, tests: &[&str]| {
             let request = Request { sweep: Some(sweep.into()), ..request_for(tests) };
             planned(&request, Backing::Devices, None).unwrap_err()
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn every_point_of_a_sweep_has_the_load() {
+    fn every_sweep_point_replays_the_load_file() {
         let swept = Request { sweep: Some("t1..t4".into()), ..replaying("replay:my.txt") };
         let plan = planned(&swept, Backing::Devices, None).unwrap();
         let bytes: Vec<_> = plan

@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_leave_one_reserve() {
+    fn clients_on_one_file_system_share_one_reserve() {
         let refusal = |free_bytes, clients_on_file_system, size| {
             let request = Request { size: Some(Size::Bytes(size)), ..request_for(&["read:seq1m"]) };
             planned(&request, free(4 * GIB, free_bytes, None), clients_on_file_system).err()
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_beside_the_data_need_room() {
+    fn copy_on_write_blocks_need_extra_space() {
         let refusal = |file_system: &str, size| {
             let space = free(4 * GIB, 4 * GIB, None);
             let target = Target { space, file_system: file_system.into(), ..disk_that_polls(None) };
@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_fit_where_each_measures() {
+    fn plan_fits_the_file_system_of_each_client() {
         let target = |file_system: &str, free_bytes| {
             let space = free(free_bytes, free_bytes, None);
             Target {
@@ -462,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn small_volumes_have_small_sets() {
+    fn default_data_set_shrinks_with_free_space() {
         let size = |space, clients_on_file_system| {
             let plan = planned(&request_for(&["read:seq1m:q8"]), space, clients_on_file_system).unwrap();
             plan.dataset.unwrap().size_bytes_max >> 20
@@ -479,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn least_set_is_taken_if_it_fits() {
+    fn smallest_data_set_is_planned_on_a_small_volume() {
         let sized = |free_bytes, test: &str| planned(&request_for(&[test]), free(GIB, free_bytes, None), 1);
         let plan = sized(120 << 20, "read:seq1m:q64").unwrap();
         assert_eq!(plan.dataset.unwrap().size_bytes_max, 64 << 20);
@@ -491,7 +491,7 @@ mod tests {
     }
 
     #[test]
-    fn files_in_memory_have_half_of_the_memory() {
+    fn data_set_in_memory_is_limited_by_free_memory() {
         let machine = Machine { memory_bytes: 256 << 20, ..machine(None) };
         let space = free(2 * GIB, 2 * GIB, None);
         let size = |backing| {
@@ -518,7 +518,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_no_larger_than_allowed() {
+    fn data_set_respects_the_file_size_limit() {
         let space = free(100 * GIB, 100 * GIB, None);
         let sized = |file_system: &str, file_bytes_max, size: Option<u64>, test: &str| {
             let machine = Machine { file_bytes_max, ..machine(None) };
@@ -539,7 +539,7 @@ mod tests {
     }
 
     #[test]
-    fn files_fit_beside_the_data() {
+    fn file_tests_fit_into_space_left_by_data_set() {
         let request = request_for(&["read:seq1m:q16", "create"]);
         let space = free(32 << 20, 28 << 20, None);
         let plan = planned(&request, space, 1).unwrap();
@@ -548,7 +548,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_as_many_as_fit() {
+    fn file_count_is_limited_by_space_and_inodes() {
         let files = |test: &str, space| {
             let plan = planned(&request_for(&[test]), space, 1).unwrap();
             assert_eq!(

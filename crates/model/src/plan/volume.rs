@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn skewed_test_runs_for_its_time() {
+    fn skewed_test_is_limited_by_time_not_passes() {
         let plan =
             on_disk(&["read:rnd4k:buffered", "read:rnd4k:buffered:zipf=1", "write:rnd4k:buffered:hot=9/1"]);
         let passes: Vec<_> = plan.phases.iter().map(|phase| phase.stop.passes).collect();
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn write_limit_that_is_needed_is_enough() {
+    fn suggested_write_limit_is_sufficient() {
         let tests = ["create:files=1000:size=1m", "write:seq1m", "write:seq128k", "write:seq64k"];
         let limited = |limit| {
             let request = Request {
@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn all_tests_together_have_the_announced_bytes_to_come() {
+    fn remaining_bytes_add_up_to_announced_bytes() {
         let tests = ["rw:rnd4k:q8", "write:seq1m", "create:files=9:size=1m", "discard:seq1m", "read"];
         let request = Request { probe: Some(Probing::Writes), repeat: Some(3), ..request_for(&tests) };
         let plan = planned(&request, Backing::Devices, None).unwrap();

@@ -24,7 +24,7 @@ fn defaults_follow_the_verb() {
 }
 
 #[test]
-fn sizes_keep_their_case_in_specs() {
+fn sizes_in_specs_accept_all_suffixes() {
     for (theirs, ours) in [
         ("read:rnd4KiB", "read:rnd4k"),
         ("read:RND4K", "read:rnd4k"),
@@ -149,7 +149,7 @@ fn discards_move_no_bytes_and_have_one_pass() {
 }
 
 #[test]
-fn bytes_have_no_blocks() {
+fn byte_tests_refuse_block_options() {
     let defaults =
         Defaults { direct: Some(true), engine: Some(RequestedEngine::Uring), ..Defaults::default() };
     for verb in DataVerb::ALL.iter().filter(|verb| verb.is_bytes()) {
@@ -217,7 +217,7 @@ fn open_loop_rate_is_a_number_or_a_percentage() {
 }
 
 #[test]
-fn blocks_take_turns_in_a_shared_file() {
+fn interleaved_requires_a_shared_file() {
     let turns = ok("write:seq47008:buffered:shared:interleaved:fresh");
     assert!(turns.data().unwrap().interleaved);
     assert_eq!(print(&turns), "write:seq47008:buffered:shared:interleaved:fresh");
@@ -254,7 +254,7 @@ fn replay_spec_needs_and_shows_its_load_file() {
 }
 
 #[test]
-fn mixes_have_names_and_files_of_their_own() {
+fn mix_spec_has_a_name_and_default_file_count() {
     let mail = ok("mix:mail:t16");
     let files = mail.files().unwrap();
     assert_eq!((files.mix.to_string().as_str(), files.files), ("mail", 16_000));
@@ -378,7 +378,7 @@ fn reread_option_is_valid_only_for_rewrite() {
 }
 
 #[test]
-fn files_are_one_for_each_thread_unless_asked_otherwise() {
+fn file_count_defaults_to_one_per_thread() {
     for (spec, printed, label) in [
         ("rw:rnd8k:t10:files=2", "rw:rnd8k:t10:files=2", "8K rnd q1t10 files=2"),
         ("read:t2:files=5", "read:seq1m:t2:files=5", "1M q1t2 files=5"),
@@ -403,7 +403,7 @@ fn files_are_one_for_each_thread_unless_asked_otherwise() {
 }
 
 #[test]
-fn mistakes_name_the_nearest_word() {
+fn spec_error_suggests_the_nearest_keyword() {
     assert_eq!(problem("reed"), "unknown verb `reed`, did you mean `read`?");
     assert_eq!(problem("read:bufered"), "unknown keyword `bufered`, did you mean `buffered`?");
     assert_eq!(problem("read:ops"), "`ops`: use ops=N");
@@ -442,7 +442,7 @@ fn directory_order_is_refused_for_unsupported_verbs() {
 }
 
 #[test]
-fn trees_have_a_width_and_a_depth() {
+fn tree_option_sets_dirs_and_levels() {
     for (spec, dirs, levels, printed) in [
         ("walk:tree=10x3", 1000, 3, "walk:tree=10x3"),
         ("create:dirs=1000:levels=3", 1000, 3, "create:tree=10x3"),
@@ -512,7 +512,7 @@ fn content_verbs_refuse_missing_or_unsupported_options() {
 }
 
 #[test]
-fn links_have_names_and_nothing_else() {
+fn link_kinds_refuse_file_data_options() {
     let work = ok("create:kind=hardlink:names=number-first");
     let work = work.files().unwrap();
     assert_eq!((work.kind, work.naming), (FileKind::Hardlink, Naming::NumberFirst));

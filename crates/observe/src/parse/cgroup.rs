@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_of_devices() {
+    fn io_max_and_throttle_lines_are_parsed() {
         let text = "8:16 rbps=1 wbps=2 riops=3 wiops=4\n8:1 rbps=max wbps=1048576 riops=max wiops=120\n";
         assert_eq!(io_max(text, 8, 1), [None, Some(1_048_576), None, Some(120)]);
         assert_eq!(io_max(text, 8, 16), [Some(1), Some(2), Some(3), Some(4)]);

@@ -32,7 +32,7 @@ mod tests {
     use super::{Cpuinfo, parse};
 
     #[test]
-    fn x86_and_arm() {
+    fn cpuinfo_of_x86_and_arm_is_parsed() {
         let x86 =
             "processor\t: 0\nmodel\t\t: 2\nmodel name\t: AMD EPYC  7313\nflags\t\t: fpu vme hypervisor\n";
         assert_eq!(parse(x86), Cpuinfo { model: Some("AMD EPYC 7313".into()), has_hypervisor: true });

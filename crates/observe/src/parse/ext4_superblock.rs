@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn other_bytes_are_no_superblock() {
+    fn invalid_bytes_are_refused_as_superblock() {
         assert_eq!(parse(&[0; SUPERBLOCK_BYTES]), None);
         assert_eq!(parse(&ARRAY[..SUPERBLOCK_BYTES - 1]), None);
     }

@@ -92,7 +92,7 @@ mod tests {
     use super::{parse, unescape};
 
     #[test]
-    fn optional_fields_and_escapes() {
+    fn optional_fields_and_escapes_are_parsed() {
         let text = "36 35 98:0 /mnt1 /mnt/with\\040blank rw,noatime master:1 shared:2 - \
                     ext3 /dev/ro\\134ot rw,errors=continue\n\
                     28 27 0:25 / /a rw - tmpfs none rw,size=4k\n\
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn escapes_that_are_none_stay() {
+    fn invalid_escapes_are_kept_unchanged() {
         assert_eq!(unescape("a\\040b\\011\\08\\"), "a b\t\\08\\");
         assert_eq!(unescape("\\777"), "\\777");
         assert_eq!(unescape("\\303\\244"), "ä");

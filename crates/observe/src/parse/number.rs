@@ -28,7 +28,7 @@ mod tests {
     use super::{first_number, numbers, value_of};
 
     #[test]
-    fn numbers_are_found_between_anything() {
+    fn numbers_are_found_between_other_characters() {
         assert_eq!(numbers(b"  7 0,12\n3").collect::<Vec<_>>(), [7, 0, 12, 3]);
         assert_eq!(numbers(b"99999999999999999999").collect::<Vec<_>>(), [u64::MAX]);
         assert_eq!(numbers(b"").count(), 0);

@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn other_limiters_and_invalid_sides_are_warned_of() {
+    fn different_limiter_or_invalid_side_gives_warning() {
         let mut after = repeated(1.0);
         for phase in &mut after.phases {
             let Some(verdict) = &mut phase.judged.verdict else { continue };
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn results_of_older_programs_are_sides_too() {
+    fn results_of_older_programs_are_compared() {
         let rates = |factor: f64| {
             let rate =
                 |test: &str, per_second, is_bytes| ForeignRate { test: test.into(), per_second, is_bytes };
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn gate_is_reached_only_by_certain_changes() {
+    fn gate_is_exceeded_only_by_significant_changes() {
         let limit: Limit = "throughput<-5%".parse().unwrap();
         let of = |before: Run, after: Run| {
             limit.reached(&compare(&[side("before", before), side("after", after)], EFFECT).unwrap())
@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn unequal_run_counts_settle_changes_with_enough_runs() {
+    fn unequal_run_counts_need_enough_runs_to_decide() {
         let few = |run: Run, count: u32| {
             let phases =
                 run.phases.iter().filter(|p| p.repetition <= count && p.spec == "write:seq1m:q8").cloned();
@@ -454,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn many_sides_stand_beneath_each_other() {
+    fn many_sides_are_listed_one_below_another() {
         let sides: Vec<_> = (0..12)
             .map(|number| side(&format!("/srv/a-rather-long-directory/runs/{number}"), repeated(1.0)))
             .collect();

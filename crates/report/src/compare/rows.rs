@@ -319,7 +319,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_differs_of_an_engine_is_named() {
+    fn engine_warning_lists_only_differences() {
         let of = |words: &str| -> Vec<String> { words.split(' ').map(str::to_owned).collect() };
         let engine_difference =
             |one: &str, other: &str| engine_warning(("old", &of(one)), ("new", &of(other)));

@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn bombs_are_not_inflated() {
+    fn decompression_bomb_is_not_inflated() {
         let mut bomb = forged(4, &(64u32 << 20).to_be_bytes())[..HEAD_BYTES].to_vec();
         bomb.resize(HEAD_BYTES + (64 << 20), 0);
         let packed = packed(&bomb);

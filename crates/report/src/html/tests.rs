@@ -119,7 +119,7 @@ fn pages_are_sound() {
 }
 
 #[test]
-fn hostile_names_are_shown_not_obeyed() {
+fn hostile_names_are_escaped() {
     let mut run = sample::hostile_run();
     let hostile = "</style></title><script>alert(1)</script>\"><img src=x onerror='x'>\u{202e}";
     run.environment.target.mount_point = hostile.into();
@@ -431,7 +431,7 @@ fn known_percentiles_lie_within_the_axes() {
 }
 
 #[test]
-fn percentiles_over_time_need_operations() {
+fn percentiles_over_time_need_enough_operations() {
     let mut phase = long_run(50).phases.remove(3);
     let caption = |phase: &PhaseRecord| heat::figure(phase).unwrap().caption;
     assert!(caption(&phase).contains("the 99th percentile between"));
@@ -447,7 +447,7 @@ fn percentiles_over_time_need_operations() {
 }
 
 #[test]
-fn latencies_are_drawn_as_far_as_samples_tell() {
+fn latency_figure_is_omitted_without_enough_samples() {
     let mut phase = sample::phase("read:rnd4k:q32t4");
     phase.figures.intervals = long_run(3).phases.remove(0).figures.intervals;
     let ten = vec![(1_000u64, 10u64), (2_000, 10)];

@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn foreign_text_stays_text() {
+    fn hostile_text_is_escaped_in_svg() {
         let hostile = "</title><script>\"'\u{202e}";
         let mut drawing = Drawing::new(10.0, hostile, hostile);
         drawing.text("t", Anchor::End, 1.0, 2.0, hostile);

@@ -129,7 +129,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn paths_are_short() {
+    fn path_uses_compact_relative_commands() {
         let mut path = Path::default();
         path.go(10.0, 20.04);
         path.line(11.5, 19.6);
@@ -180,7 +180,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn rounding_never_adds_up(points in prop::collection::vec((0.0f64..400.0, 0.0f64..400.0), 1..60)) {
+        fn path_rounding_errors_do_not_accumulate(points in prop::collection::vec((0.0f64..400.0, 0.0f64..400.0), 1..60)) {
             let mut path = Path::default();
             path.go(points[0].0, points[0].1);
             points[1..].iter().for_each(|(x, y)| path.line(*x, *y));

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn areas_stand_on_the_floor() {
+    fn area_is_closed_at_the_baseline() {
         let mut drawing = Drawing::new(140.0, "a", "b");
         plot().area(&mut drawing, "s0", &[(0.0, 50.0), (10.0, 100.0)]);
         plot().area(&mut drawing, "s1", &[]);

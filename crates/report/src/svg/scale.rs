@@ -128,7 +128,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn everything_has_a_finite_place(low in any::<f64>(), high in any::<f64>(), value in any::<f64>(), most in 1usize..9) {
+        fn any_value_is_placed_inside_the_scale(low in any::<f64>(), high in any::<f64>(), value in any::<f64>(), most in 1usize..9) {
             for scale in [
                 Scale::from_zero(high, most, [10.0, 90.0]),
                 Scale::linear(low, high, [10.0, 90.0]),

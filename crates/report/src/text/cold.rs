@@ -21,7 +21,7 @@ mod tests {
     use model::finding::Finding;
 
     #[test]
-    fn reads_stand_beneath_a_cold_row_alone() {
+    fn device_reads_are_shown_only_below_cold_rows() {
         let mut phase = sample::phase("stat:cold");
         let plain_reads =
             |phase: &PhaseRecord| reads(phase, &sample::WIDE).map(|plain_reads| sample::plain(&plain_reads));

@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn fit_machine() {
+    fn fit_machine_report_snapshot() {
         insta::assert_snapshot!(plain_text(&sound(), &sample::WIDE));
     }
 
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn unfit_machine() {
+    fn unfit_machine_report_snapshot() {
         insta::assert_snapshot!(plain_text(&unfit(), &sample::WIDE));
         let mut two = unfit();
         two.push(check(Severity::Fail, "plan", "refused: no room", None));
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_others_are_shown_not_obeyed() {
+    fn hostile_text_in_checks_is_escaped() {
         let checks = [check(Severity::Fail, "storage", "a\x1b[2Jb\u{202e}c\nd", Some("e\x07f"))];
         let text = plain_text(&checks, &sample::WIDE);
         assert!(!text.chars().any(|c| c != '\n' && model::printable::affects_display(c)), "{text:?}");

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn hostile_names_stay_in_their_comment() {
+    fn hostile_path_cannot_escape_its_comment() {
         let target = Target { path: "/mnt/a\nallow = [\"busy\"]\n#".into(), ..sample::disk() };
         let (plan, environment) = sample::plan_for(target);
         let text = dry_run(&plan, &environment);
@@ -143,7 +143,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn reads_back_as_the_same_request(
+        fn dry_run_text_reads_back_as_same_request(
             label in proptest::option::of(any::<String>()),
             seed in proptest::option::of(any::<u64>()),
             mebibytes in proptest::option::of(128u64..16 << 10),

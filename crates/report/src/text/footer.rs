@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_read_are_those_of_data_tests() {
+    fn only_data_tests_count_blocks_read() {
         let read = |spec: &str, engine: &str| {
             let mut phase = sample::phase(spec);
             phase.engine.name = engine.into();

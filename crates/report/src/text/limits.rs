@@ -151,7 +151,7 @@ mod tests {
     use model::run::{CallUse, Confidence, Evidence, NetworkUse, SystemUse, Verdict};
 
     #[test]
-    fn each_limiter_has_its_evidence_and_what_to_try() {
+    fn each_limiter_shows_evidence_and_advice() {
         insta::assert_snapshot!(sample::plain(&limits(&sample::run().phases, &sample::WIDE)));
     }
 
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn words_of_another_version_are_told_as_they_are() {
+    fn evidence_text_of_another_version_is_shown_verbatim() {
         let mut phase = sample::phase("read:seq1m:q8");
         let evidence = Evidence { budget: Some("the moon was full".into()), ..Evidence::default() };
         phase.judged.verdict = Some(Verdict {
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_that_are_not_the_tests_are_left_out() {
+    fn unrelated_system_calls_are_left_out() {
         let mut phase = sample::phase("read:rnd4k:q32t4");
         let calls = CallUse {
             read_calls: 900,

@@ -130,13 +130,13 @@ mod tests {
     }
 
     #[test]
-    fn run_ended_early() {
+    fn partial_run_report_snapshot() {
         let run = sample::partial_run();
         insta::assert_snapshot!(sample::plain(&full(&run, &sample::WIDE)));
     }
 
     #[test]
-    fn hostile_names_are_shown_not_obeyed() {
+    fn hostile_names_are_escaped() {
         let run = sample::hostile_run();
         let text = sample::plain(&full(&run, &sample::WIDE));
         assert!(!text.chars().any(|c| c != '\n' && model::printable::affects_display(c)), "{text}");

@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_findings_stand_once() {
+    fn equal_findings_are_printed_once() {
         let mut phases = sample::run().phases;
         for index in [0, 1, 3, 4, 5] {
             let threads = Finding::ThreadsForRing { depth: Count(32), threads: Count(1) };
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn repetitions_are_told_apart_where_they_differ() {
+    fn repetitions_are_listed_separately_if_they_differ() {
         let mut phases = sample::repeated();
         phases[2].figures.rate.ops_per_second = Some(910.0);
         phases[2].judged.notes = vec![wording::note(Finding::InodeSearch {}, [])];
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn findings_that_differ_in_figures_stand_once() {
+    fn findings_differing_only_in_figures_are_merged() {
         let mut phases: Vec<_> = [
             "read:rnd4k",
             "read:rnd4k:q8",

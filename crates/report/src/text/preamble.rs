@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn announced_bytes_are_those_of_all_clients() {
+    fn announced_bytes_are_summed_over_clients() {
         let (mut plan, environment) = sample::plan_for(sample::disk());
         plan.bytes_to_write_max = 5_000_000_000;
         plan.clients = Some(Clients { count: 3, number: None, clients_on_file_system: 1 });

@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_rows_make_no_scores() {
+    fn invalid_row_prevents_a_score() {
         const TESTS: [&str; 12] = [
             "write:seq2m:buffered:fresh",
             "write:seq47008:buffered:shared:interleaved:fresh",

@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn selftest_case_in_list() {
+    fn selftest_case_listing_snapshot() {
         let truth = Truth::Limiters(vec![Limiter::LockContention, Limiter::PageCacheAbsorbed]);
         let case = CaseListing {
             name: "shared-file",

@@ -33,7 +33,7 @@ mod tests {
     use crate::sample;
 
     #[test]
-    fn run_is_one_line() {
+    fn run_summary_is_one_line() {
         let runs = [sample::run(), sample::partial_run(), sample::hostile_run()];
         let lines: Vec<_> = runs.iter().map(line).collect();
         assert!(lines.iter().all(|line| line.lines().count() == 1));

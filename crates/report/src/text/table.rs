@@ -457,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_without_numbers_say_why() {
+    fn rows_without_numbers_show_the_reason() {
         insta::assert_snapshot!(sample::plain(&table_of(&sample::problem_rows())));
     }
 
@@ -536,7 +536,7 @@ mod tests {
     }
 
     #[test]
-    fn styles_carry_meaning_only() {
+    fn styled_table_rows_snapshot() {
         let phases = sample::run().phases;
         let widths = Widths::from_phases(&phases);
         let rendered: Vec<_> = [0, 2, 5, 8].map(|index| row(&phases[index], &widths, &sample::WIDE)).into();
@@ -557,7 +557,7 @@ mod tests {
     }
 
     #[test]
-    fn table_grows_only_for_its_own_labels() {
+    fn table_column_widens_only_for_long_labels() {
         let width = |specs: &[&str]| {
             let phases: Vec<_> = specs.iter().map(|spec| sample::phase(spec)).collect();
             let Widths { data, files, .. } = Widths::from_phases(&phases);

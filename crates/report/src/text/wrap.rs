@@ -92,7 +92,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_word_is_lost(text in "[a-z, ]{0,200}", width in 40usize..100) {
+        fn wrapped_text_keeps_every_word(text in "[a-z, ]{0,200}", width in 40usize..100) {
             let lines = wrap(&text, width);
             prop_assert!(lines.iter().all(|line| line.chars().count() <= width || !line.contains(' ')));
             let bare = |text: &str| text.split_whitespace().collect::<String>();

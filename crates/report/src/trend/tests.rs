@@ -61,19 +61,19 @@ fn fits(text: &str, width: usize) {
 }
 
 #[test]
-fn level_change_on_narrow_terminal() {
+fn level_change_fits_on_80_columns() {
     let text = plain_text(&upgraded(), &NARROW);
     fits(&text, 80);
     insta::assert_snapshot!(text);
 }
 
 #[test]
-fn level_change_on_wide_terminal() {
+fn level_change_on_wide_terminal_snapshot() {
     insta::assert_snapshot!(plain_text(&upgraded(), &sample::WIDE));
 }
 
 #[test]
-fn level_change_in_ascii() {
+fn level_change_without_unicode_is_ascii() {
     let text = plain_text(&upgraded(), &sample::ASCII);
     assert!(text.is_ascii());
     insta::assert_snapshot!(text);
@@ -161,7 +161,7 @@ fn long_cause_values_are_shortened_around_their_difference() {
 }
 
 #[test]
-fn label_seed_and_space_are_no_causes() {
+fn label_seed_and_free_space_changes_are_not_causes() {
     let causes = causes_of(|run| {
         run.label = Some("after".into());
         run.plan.seed = Some(7);
@@ -191,7 +191,7 @@ fn change_from_zero_has_no_percentage() {
 }
 
 #[test]
-fn runs_that_cannot_be_read_keep_their_place() {
+fn unreadable_runs_count_in_run_numbering() {
     let mut measured: Vec<_> = upgraded().iter().rev().map(|run| Some(RunSummary::from(run))).collect();
     measured.insert(1, None);
     let text = sample::plain(&render(&measured, &sample::WIDE));
@@ -223,7 +223,7 @@ fn tests_with_different_specs_are_separate() {
 }
 
 #[test]
-fn hostile_text_is_harmless() {
+fn control_characters_never_reach_trend_output() {
     let evil = "a\x1b[2Jb\nc\u{202e}\u{1f}";
     let mut runs = upgraded();
     for (at, run) in runs.iter_mut().enumerate() {
@@ -247,7 +247,7 @@ fn hostile_text_is_harmless() {
 
 proptest::proptest! {
     #[test]
-    fn any_runs_have_a_trend(seed in sample::any_run(), count in 0usize..9, width in 0usize..200, has_unicode: bool) {
+    fn trend_of_any_runs_renders_without_panic(seed in sample::any_run(), count in 0usize..9, width in 0usize..200, has_unicode: bool) {
         let style = Style { has_unicode, width };
         let text = plain_text(&vec![seed; count], &style);
         proptest::prop_assert!(text.ends_with('\n'));

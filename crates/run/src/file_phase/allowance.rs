@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_take_no_more_than_the_run_has() {
+    fn test_allowance_never_exceeds_run_budget() {
         let run = Budget::new(1000, 1);
         for (spec, planned_bytes, taken_bytes) in [
             ("stat:files=5", 100, 0),
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn operations_get_the_bytes_that_files_leave() {
+    fn mix_operations_get_bytes_left_after_file_creation() {
         let run = Budget::new(1 << 30, 1);
         let phase = phase("mix:mail:files=6:t2", 1_000_000);
         let mut allowance = Allowance::take(&run, &phase, phase.workload.files().unwrap());

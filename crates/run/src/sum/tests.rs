@@ -229,7 +229,7 @@ fn huge_counts_are_summed_without_panic() {
 }
 
 #[test]
-fn many_clients_keep_few_intervals_and_totals_keep_all() {
+fn many_clients_have_merged_intervals_and_exact_totals() {
     let plan = plan("read:rnd4k:q4", 1000);
     let one = client(&plan, &[10; 300]);
     let mut aggregate = ClientAggregate::new(START_NS, 1000);
@@ -260,7 +260,7 @@ fn open_loop_lag_is_judged_on_the_total() {
 }
 
 #[test]
-fn samples_of_operations_add_up_whatever_the_machine() {
+fn wait_channel_samples_are_summed_over_clients() {
     let plan = plan("mix:mail", 2);
     let with = |samples: u64| {
         let mut client = client(&plan, &[100]);
@@ -294,7 +294,7 @@ fn samples_of_operations_add_up_whatever_the_machine() {
 }
 
 #[test]
-fn clients_share_the_bytes_of_their_device() {
+fn bytes_of_a_shared_device_are_counted_once() {
     let plan = plan("read:rnd4k:q4", 2);
     let of = |foreign_share: Option<f64>| {
         let mut client = client(&plan, &[10; 10]);

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn zeros_are_read_at_both_ends_and_between() {
+    fn blank_device_scan_reads_both_ends_and_samples_between() {
         let read = |size_bytes| {
             let found = scan_file(&sparse(size_bytes));
             assert_eq!((found.data_at_bytes, found.has_earlier_run), (None, false));

@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn images_and_databases_are_named() {
+    fn image_and_database_formats_are_recognised() {
         let file = tempfile::tempfile().unwrap();
         file.set_len(8 * MIB).unwrap();
         assert!(found(&file).is_empty());
@@ -220,7 +220,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_on_any_device_are_judged(
+        fn any_device_contents_are_checked_without_panic(
             size_bytes: u64, bytes in proptest::collection::vec(any::<u8>(), 0..600),
         ) {
             let places = places(size_bytes);

@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn part_beyond_the_end_is_read_up_to_it() {
+    fn partition_beyond_device_end_is_truncated_to_it() {
         xtask::require!(sfdisk);
         let mut disk = image(32, "label: dos\nstart=4MiB, size=20MiB, type=83\n");
         disk.truncate((16 * MIB) as usize);

@@ -125,7 +125,7 @@ fn invalid_option_values_are_refused() {
 }
 
 #[test]
-fn words_with_a_typo_name_the_nearest() {
+fn mistyped_words_suggest_the_nearest() {
     let home = scratch(0);
     refused(home.path(), "--test raed:rnd4k", &["raed", "`read`"]);
     refused(home.path(), "--test create:flies=5", &["flies", "`files`"]);
@@ -246,7 +246,7 @@ fn oversized_or_endless_input_file_is_refused() {
 }
 
 #[test]
-fn numbers_that_mean_nothing_are_refused() {
+fn out_of_range_device_values_are_refused() {
     let home = scratch(0);
     let file = home.path().join("device.toml");
     for (text, message) in [

@@ -58,7 +58,7 @@ fn one_of_three_fails(fuse: &Fuse, tests: &str, failing: &str, cause: &str) -> O
 }
 
 #[test]
-fn space_or_quota_runs_out_in_a_phase() {
+fn enospc_or_edquot_fails_only_its_write_test() {
     xtask::require!(root, fuse);
     for (error, cause) in [(Errno::ENOSPC, "No space left"), (Errno::EDQUOT, "quota")] {
         // 4 MiB of data and the first pass of overwriting them fit; the second pass does not.
@@ -69,7 +69,7 @@ fn space_or_quota_runs_out_in_a_phase() {
 }
 
 #[test]
-fn space_runs_out_while_files_are_made() {
+fn enospc_or_edquot_fails_only_its_create_test() {
     xtask::require!(root, fuse);
     for (error, cause) in [(Errno::ENOSPC, "No space left"), (Errno::EDQUOT, "quota")] {
         let fuse = Fuse::new(Faults { create_error_after: Some((30, error)), ..Faults::default() });
@@ -403,7 +403,7 @@ fn second_interrupt_skips_hung_calls() {
 }
 
 #[test]
-fn descriptors_and_memory_run_out() {
+fn exhausted_descriptors_or_memory_fail_cleanly() {
     let home = scratch(0);
     let words =
         "--size 1m --time 0.1 --files 50 --no-save --test read:rnd4k:t4 --test create:dirs=4:levels=3";
@@ -434,7 +434,7 @@ fn descriptors_and_memory_run_out() {
 }
 
 #[test]
-fn full_stores_fail_no_run() {
+fn full_store_does_not_fail_run() {
     xtask::require!(root, tmpfs);
     let home = scratch(0);
     let full = Tmpfs::new("64k", None);

@@ -101,7 +101,7 @@ fn file_is_not_laid_out_before_first_test() {
 }
 
 #[test]
-fn volumes_are_files_of_the_whole_size() {
+fn each_volume_file_has_the_full_size() {
     xtask::require!(root, tmpfs);
     let tmpfs = tmpfs();
     let (ran, run) = measured(tmpfs.path(), "-s 12 -v 3 -p 2 -S 2000");

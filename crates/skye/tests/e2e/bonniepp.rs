@@ -274,7 +274,7 @@ fn signals_exit_with_original_codes_and_leave_no_files() {
 }
 
 #[test]
-fn nohup_keeps_it_running() {
+fn run_under_nohup_survives_sighup() {
     xtask::require!(root, fuse);
     let fuse = Fuse::new(Faults { unlink_time: Duration::from_millis(2), ..Faults::default() });
     let program = bonniepp(fuse.path(), "-s 0 -n 1 -u root");
@@ -373,7 +373,7 @@ fn csv_fields_and_labels_match_installed_original() {
 }
 
 #[test]
-fn converters_take_each_others_lines() {
+fn csv_lines_are_converted_by_ours_and_original() {
     xtask::require!(root, tmpfs, bonnie);
     let tmpfs = tmpfs();
     let ours =

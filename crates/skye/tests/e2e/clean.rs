@@ -150,7 +150,7 @@ fn killed_mix_is_cleaned() {
 }
 
 #[test]
-fn clean_removes_only_names_of_its_scheme() {
+fn clean_removes_only_files_that_match_its_name_scheme() {
     let home = scratch(64 << 20);
     let program = skye().arg("run").arg(home.path());
     let program = program

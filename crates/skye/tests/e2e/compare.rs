@@ -227,7 +227,7 @@ fn results_of_older_programs_are_compared() {
 }
 
 #[test]
-fn hostile_labels_are_shown_not_obeyed() {
+fn hostile_labels_are_escaped_in_every_format() {
     let devices = Devices::new();
     let hostile = "=cmd|<script>alert(1)</script>\u{1b}[31m\u{202e}@all";
     let run = |name: &str, label: &str, seed: u64| {
@@ -373,7 +373,7 @@ fn undecidable_comparison_is_refused() {
 }
 
 #[test]
-fn impossible_or_decided_ab_ends_early() {
+fn ab_ends_early_once_decided_or_failed() {
     let devices = Devices::new();
     let good = devices.device(200.0);
     let bad = devices.path("bad.toml");
@@ -404,7 +404,7 @@ fn impossible_or_decided_ab_ends_early() {
 }
 
 #[test]
-fn turns_of_two_measurements_are_not_pairs() {
+fn runs_of_different_ab_measurements_are_not_paired() {
     let devices = Devices::new();
     let (a, b) = (devices.device(200.0), devices.device(190.0));
     let runs = |name: &str| {

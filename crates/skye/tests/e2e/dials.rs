@@ -70,7 +70,7 @@ fn written_data_has_the_requested_compressibility() {
 }
 
 #[test]
-fn hot_blocks_hold_what_was_written_last() {
+fn hot_blocks_verify_as_last_written() {
     let home = scratch(64 << 20);
     let tests = "--test write:rnd4k:q32:zipf=1.2:ops=20000 --test read:rnd4k:q8:zipf=0.9:ops=5000 \
                  --test rw:rnd4k:q16:hot=90/10:read=50:ops=20000 --test rewrite:rnd4k:zipf=2:direct:ops=500 \
@@ -88,7 +88,7 @@ fn hot_blocks_hold_what_was_written_last() {
 }
 
 #[test]
-fn hot_blocks_are_few_and_stay_in_memory() {
+fn small_hot_set_is_served_from_page_cache() {
     xtask::require!(root, loop, ext4);
     let ext4 = ext4(128);
     // 2 % of 16,384 blocks are 328. The same number of visits to all blocks finds few of them in memory.

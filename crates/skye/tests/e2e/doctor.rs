@@ -139,7 +139,7 @@ fn preloaded_library_that_disables_syncs_is_reported() {
 }
 
 #[test]
-fn another_user_is_told_what_root_would_add() {
+fn doctor_without_root_lists_what_root_adds() {
     xtask::require!(root, user);
     let home = scratch(0);
     open_to_all(home.path());

@@ -197,7 +197,7 @@ fn errors_and_hangs_at_depth_are_reported() {
 
 /// The rate is the requested one, far below the rate of memory.
 #[test]
-fn open_loop_keeps_its_rate() {
+fn open_loop_runs_at_the_requested_rate() {
     xtask::require!(root, tmpfs);
     let tmpfs = Tmpfs::new("64m", None);
     let tests =
@@ -307,7 +307,7 @@ fn null_and_nop_runs_are_counted_but_not_saved() {
 }
 
 #[test]
-fn bytes_are_counted_one_by_one() {
+fn byte_and_getc_tests_count_every_byte() {
     let home = scratch(64 << 20);
     let tests = "--test byte-write:ops=20000 --test byte-read:ops=20000 --test putc-write:ops=300000 \
                  --test getc-read:t2:ops=300000 --test putc-write:unlocked:stdio_buffer=512:ops=100000 \

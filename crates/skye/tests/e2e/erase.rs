@@ -261,7 +261,7 @@ fn done_phases(run: &Value) -> &Vec<Value> {
 }
 
 #[test]
-fn all_that_is_read_after_a_write_is_compared() {
+fn all_reads_after_device_writes_are_verified() {
     xtask::require!(root, loop, host);
     let device = Device::with_size(66 * MIB);
     let before = device.contents();

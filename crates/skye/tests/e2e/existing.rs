@@ -76,7 +76,7 @@ fn existing_file_is_read_without_changes() {
 }
 
 #[test]
-fn all_that_writes_is_refused_and_changes_nothing() {
+fn write_tests_on_existing_file_are_refused_without_change() {
     let home = scratch(64 * MIB);
     let file = home.path().join("image");
     fs::write(&file, vec![7; 4 << 20]).unwrap();
@@ -175,7 +175,7 @@ fn mounted_or_read_only_device_is_readable() {
 }
 
 #[test]
-fn holes_are_named_and_a_file_can_be_examined() {
+fn sparse_file_is_reported_by_run_and_doctor() {
     xtask::require!(root, loop, ext4);
     let disk = LoopFs::new("ext4", 64, &[], "");
     let file = disk.path().join("sparse");
@@ -194,7 +194,7 @@ fn holes_are_named_and_a_file_can_be_examined() {
 }
 
 #[test]
-fn zones_show_a_step_where_it_is() {
+fn zone_rates_show_step_at_its_position() {
     xtask::require!(root, loop, ext4, blkio);
     let spec = Spec::disk().file_system("ext4").size_mib(80).read_bytes_per_second(16 * MIB);
     let disk = Disk::build(&spec).unwrap();
@@ -225,7 +225,7 @@ fn zones_show_a_step_where_it_is() {
 }
 
 #[test]
-fn simulated_device_and_own_files_have_zones() {
+fn zones_are_measured_on_simulated_device_and_own_files() {
     let home = scratch(64 * MIB);
     let words = "--test read:seq1m:zones=4 --size 8m --allow low-space --json -";
     let ran = skye().arg("run").arg(home.path()).words(words).run().did_not_panic().exits(0);

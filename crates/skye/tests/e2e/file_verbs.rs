@@ -86,7 +86,7 @@ fn every_verb_runs_with_every_option() {
 }
 
 #[test]
-fn rounds_and_repetitions_count_what_was_done() {
+fn file_test_counts_match_rounds_and_repetitions() {
     let home = scratch(64 << 20);
     for threads in [1, 4] {
         let form = format!(":t{threads}:tree=3x2:passes=3");

@@ -132,7 +132,7 @@ fn totals_are_sums_over_clients() {
 }
 
 #[test]
-fn all_refusals_come_at_once_and_nothing_is_written() {
+fn refusals_of_all_clients_are_printed_before_writing() {
     let directory = scratch(1 << 20);
     let words = "--test read:rnd4k --hosts local:/no/such/ada,local,local:/no/such/bob";
     let ran = three_clients(directory.path(), words).run().did_not_panic().exits(2).has_no_result();
@@ -162,7 +162,7 @@ fn all_refusals_come_at_once_and_nothing_is_written() {
 }
 
 #[test]
-fn clients_read_what_others_wrote() {
+fn clients_verify_data_written_by_other_clients() {
     let directory = scratch(ROOM);
     // The data of two clients never is the same: a client that finds its own is one with damaged data.
     let tests = "--hosts local*3 --verify --test write:rnd4k:passes=1 --test read:seq64k:shift=1:passes=1 \
@@ -231,7 +231,7 @@ fn clients_share_one_file_and_directories() {
 }
 
 #[test]
-fn blocks_of_all_clients_take_turns_in_one_file() {
+fn interleaved_blocks_of_all_clients_verify_in_shared_file() {
     let directory = scratch(ROOM);
     // Data of each client is its own, so that a block in another's place is damaged data.
     let tests = "--hosts local*3 --verify --test write:seq47008:shared:interleaved:fresh:buffered \
@@ -267,7 +267,7 @@ fn blocks_of_all_clients_take_turns_in_one_file() {
 }
 
 #[test]
-fn shared_files_are_synced_while_other_clients_remove_theirs() {
+fn shared_directory_sync_survives_removals_by_other_clients() {
     let home = scratch(ROOM);
     for test in ["create:shared:size=3901:sync=end:files=500", "copy:shared:size=4k:sync=end:files=300"] {
         let words = format!("--hosts local*2 --test {test} --time 0.5 --no-probe");
@@ -422,7 +422,7 @@ fn run_with_launcher(launcher: &str, directory: &Path, words: &str) -> Output {
 }
 
 #[test]
-fn another_launcher_starts_clients_elsewhere() {
+fn custom_launcher_starts_clients() {
     let directory = scratch(ROOM);
     // It takes the host away, as a program does that knows where to go.
     let launcher = r#"sh -c 'test "$1" = ada && shift && exec "$@"' x"#;
@@ -481,7 +481,7 @@ fn clock_offset_is_found_within_its_bound() {
 }
 
 #[test]
-fn many_simulated_clients_have_the_sum_of_their_devices() {
+fn rate_of_simulated_clients_is_sum_of_their_devices() {
     let directory = scratch(1 << 20);
     let device = directory.path().join("disk.toml");
     fs::write(&device, "name = \"disk\"\nsize = \"1g\"\nlatency = { mean_us = 10_000 }\n").unwrap();
@@ -565,7 +565,7 @@ fn signalled_agents_end_and_are_lost() {
 }
 
 #[test]
-fn stopped_agent_is_lost_and_cleans_up_later() {
+fn stopped_agent_is_lost_and_cleans_up_when_continued() {
     let directory = scratch(ROOM);
     let tests = "--hosts local*2 --time 6 --cache warm --on-loss continue --test read:rnd4k:buffered --test read:seq4k:buffered";
     let mut running = three_clients(directory.path(), tests).spawn();
@@ -609,7 +609,7 @@ fn foreign_directory_is_not_named_after_a_loss() {
 }
 
 #[test]
-fn lost_client_that_only_read_leaves_nothing() {
+fn lost_read_only_client_leaves_no_files() {
     let directory = scratch(ROOM);
     let file = directory.path().join("file");
     fs::write(&file, vec![1; 8 << 20]).unwrap();
@@ -726,7 +726,7 @@ fn no_process_opens_a_listening_socket() {
 }
 
 #[test]
-fn programs_of_the_family_measure_with_clients() {
+fn bonnie_style_programs_accept_several_clients() {
     let directory = scratch(ROOM);
     let at = directory.path().display();
     for (program, words) in [

@@ -118,7 +118,7 @@ fn refusals_precede_writing_and_signals_leave_no_files() {
 }
 
 #[test]
-fn files_of_random_numbers_follow_from_their_seed() {
+fn generate_randfile_output_is_determined_by_seed() {
     let made = |words: &str| {
         let program = skye().arg("generate_randfile").words(words);
         let file = program.home().join("numbers");

@@ -107,7 +107,7 @@ fn verbose_output_matches_original() {
 }
 
 #[test]
-fn json_has_the_originals_keys_in_their_order() {
+fn json_keys_and_order_match_original() {
     xtask::require!(root, tmpfs);
     let tmpfs = tmpfs();
     let ran = gobonniego(tmpfs.path(), SMALL).words("--json -runs=2").run().did_not_panic().exits(0);
@@ -342,7 +342,7 @@ fn only_root_drops_the_caches_of_the_machine() {
 }
 
 #[test]
-fn results_of_runs_that_are_over_survive_a_signal() {
+fn results_of_finished_runs_are_kept_after_signal() {
     xtask::require!(root, tmpfs);
     for (signal, code, form) in
         [(Signal::INT, 130, "-json"), (Signal::TERM, 143, "-json"), (Signal::HUP, 129, "")]

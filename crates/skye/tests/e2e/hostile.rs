@@ -472,7 +472,7 @@ fn send(child: &Child, signal: Signal) {
 }
 
 #[test]
-fn signal_ends_writes_that_nobody_reads() {
+fn signal_ends_agent_blocked_on_full_output_pipe() {
     for signals in [1, 2] {
         let home = scratch(ROOM);
         // Its parent lives on, and takes nothing.
@@ -490,7 +490,7 @@ fn signal_ends_writes_that_nobody_reads() {
 }
 
 #[test]
-fn signal_ends_the_wait_for_a_first_word() {
+fn signal_ends_agent_waiting_for_first_frame() {
     let home = scratch(ROOM);
     let mut child = agent(home.path(), None);
     let status = format!("/proc/{}/status", child.id());
@@ -522,7 +522,7 @@ fn end_of_input_drops_frames_in_the_queue() {
 }
 
 #[test]
-fn end_and_signal_end_the_wait_for_the_start() {
+fn eof_or_signal_ends_agent_waiting_for_start() {
     for (is_signal, test) in [
         (true, "read:rnd4k:buffered"),
         (false, "read:rnd4k:buffered"),
@@ -743,7 +743,7 @@ fn excessive_client_output_is_truncated() {
 }
 
 #[test]
-fn coordinator_with_invalid_input_ends_in_order() {
+fn coordinator_with_invalid_input_exits_without_panic_or_files() {
     let home = scratch(ROOM);
     let directory = home.path().join("work");
     fs::create_dir(&directory).unwrap();

@@ -119,7 +119,7 @@ fn file_tests_of_bonnie(form: &str) {
 }
 
 #[test]
-fn counts_are_kept_exactly() {
+fn tests_stop_exactly_at_requested_ops_bytes_or_passes() {
     let home = scratch(64 << 20);
     let ran = skye()
         .arg("run")
@@ -149,7 +149,7 @@ fn counts_are_kept_exactly() {
 /// The tests on data of bonnie++: bytes into a new file, then all of a file that is new again. The other tests work on
 /// that file.
 #[test]
-fn creating_tests_start_with_a_new_file() {
+fn fresh_and_byte_write_tests_start_with_empty_file() {
     let home = scratch(64 << 20);
     let ran = skye()
         .arg("run")
@@ -295,7 +295,7 @@ fn files_are_fully_written_before_anything_is_measured() {
 
 /// Cold names are read from the device, and the screen shows how often. Warm ones come from memory, and it says so.
 #[test]
-fn cold_names_cause_device_reads_unlike_warm_ones() {
+fn only_cold_metadata_is_read_from_the_device() {
     xtask::require!(root, loop, ext4);
     let disk = LoopFs::new("ext4", 256, &[], "");
     let documents = tempfile::tempdir().unwrap();

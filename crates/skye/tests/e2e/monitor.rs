@@ -58,7 +58,7 @@ fn warnings(run: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn monitor_knows_its_test_and_output_is_saved() {
+fn monitor_gets_test_variables_and_output_is_saved() {
     let target = scratch(8 << 20);
     let program = on(target.path(), "0.2", SCRIPT).words("--repeat 2 --test read:rnd4k --test create:t2");
     let running = program.spawn();
@@ -203,7 +203,7 @@ fn unsupported_monitor_is_refused_before_writing() {
 }
 
 #[test]
-fn marks_in_the_kernels_trace_enclose_each_measured_part() {
+fn ftrace_markers_enclose_each_measured_part() {
     xtask::require!(root, tracefs);
     let target = scratch(8 << 20);
     // The trace holds little until somebody asks for more, and others may write to it. The script looks at it often,

@@ -50,13 +50,13 @@ fn measure(launcher: (&str, &[&str])) {
 }
 
 #[test]
-fn ranks_of_open_mpi_make_one_run() {
+fn ranks_of_open_mpi_are_merged_into_one_run() {
     xtask::require!(openmpi);
     measure(OPEN_MPI);
 }
 
 #[test]
-fn ranks_of_mpich_make_one_run() {
+fn ranks_of_mpich_are_merged_into_one_run() {
     xtask::require!(mpich);
     measure(MPICH);
 }
@@ -110,13 +110,13 @@ fn lose_all_kinds(launcher: (&str, &[&str])) {
 }
 
 #[test]
-fn losses_in_a_job_of_open_mpi_leave_nothing() {
+fn killed_processes_of_open_mpi_job_leave_no_files() {
     xtask::require!(openmpi);
     lose_all_kinds(OPEN_MPI);
 }
 
 #[test]
-fn losses_in_a_job_of_mpich_leave_nothing() {
+fn killed_processes_of_mpich_job_leave_no_files() {
     xtask::require!(mpich);
     lose_all_kinds(MPICH);
 }
@@ -168,13 +168,13 @@ fn sleep_while_measured(launcher: (&str, &[&str])) {
 }
 
 #[test]
-fn ranks_of_open_mpi_sleep_while_something_is_measured() {
+fn ranks_of_open_mpi_do_not_spin_during_test() {
     xtask::require!(openmpi);
     sleep_while_measured(OPEN_MPI);
 }
 
 #[test]
-fn ranks_of_mpich_sleep_while_something_is_measured() {
+fn ranks_of_mpich_do_not_spin_during_test() {
     xtask::require!(mpich);
     sleep_while_measured(MPICH);
 }

@@ -279,7 +279,7 @@ fn empty_store_fails_report_but_not_list() {
 }
 
 #[test]
-fn invalid_document_is_refused_by_name() {
+fn invalid_document_error_names_its_file() {
     let home = scratch(0);
     for text in ["", "{", "{}", "[1,2]", "{\"schema\":\"skye.run/3\"}"] {
         let path = home.path().join("broken.json");

@@ -34,7 +34,7 @@ fn presets_fit_on_a_small_volume() {
 }
 
 #[test]
-fn quick_measures_with_few_inodes() {
+fn quick_preset_runs_with_few_free_inodes() {
     xtask::require!(root, loop, ext4);
     let ext4 = LoopFs::new("ext4", 256, &["-N", "1024"], "");
     let ran = quick(ext4.path(), "").exits(0).output_contains(&["MiB is small", "as few as 256 files"]);
@@ -121,7 +121,7 @@ fn default_data_set_shrinks_to_a_hidden_quota() {
 }
 
 #[test]
-fn servers_without_a_call_are_measured() {
+fn server_without_rename_statfs_or_sync_is_measured() {
     xtask::require!(root, fuse);
     for missing in [Missing::Rename, Missing::Statfs, Missing::Sync] {
         let fuse = Fuse::new(Faults { missing: Some(missing), ..Faults::default() });
@@ -137,7 +137,7 @@ fn servers_without_a_call_are_measured() {
 }
 
 #[test]
-fn server_that_cannot_sync_is_read() {
+fn server_without_fsync_support_fails_only_sync_tests() {
     xtask::require!(root, fuse);
     let fuse = Fuse::new(Faults { sync_error_after: Some((0, Errno::EOPNOTSUPP)), ..Faults::default() });
     let words = "--size 8m --no-probe --time 0.2 --test read:rnd4k:q4 --test fsync";
@@ -148,7 +148,7 @@ fn server_that_cannot_sync_is_read() {
 }
 
 #[test]
-fn marker_that_returns_at_close_is_removed() {
+fn marker_recreated_by_server_at_close_is_removed() {
     xtask::require!(root, fuse);
     let fuse = Fuse::new(Faults { restores_at_close: true, ..Faults::default() });
     let words = "--no-probe --time 0.2 --test stat:files=50";
@@ -157,7 +157,7 @@ fn marker_that_returns_at_close_is_removed() {
 }
 
 #[test]
-fn sandbox_without_statx_measures() {
+fn sandbox_without_statx_can_be_measured() {
     let home = scratch(64 << 20);
     let program =
         skye().arg("run").arg(home.path()).words("--preset quick --time 0.2 --no-probe --allow busy");
@@ -167,7 +167,7 @@ fn sandbox_without_statx_measures() {
 }
 
 #[test]
-fn directory_without_read_permission_measures() {
+fn directory_without_read_permission_can_be_measured() {
     xtask::require!(root);
     let home = scratch(64 << 20);
     let drop_box = home.path().join("drop-box");
@@ -179,7 +179,7 @@ fn directory_without_read_permission_measures() {
 }
 
 #[test]
-fn limit_of_cpu_time_leaves_time_to_end() {
+fn cpu_time_limit_ends_run_with_saved_results() {
     let home = scratch(64 << 20);
     let program = skye().arg("run").arg(home.path()).words("--time 30 --no-probe --allow busy --test stat");
     let ran = program.within("-t 3").run().did_not_panic().exits(128 + libc::SIGXCPU);
@@ -188,7 +188,7 @@ fn limit_of_cpu_time_leaves_time_to_end() {
 }
 
 #[test]
-fn limits_of_the_shell_shrink_files_and_are_named() {
+fn ulimit_on_file_size_and_descriptors_allows_run() {
     let home = scratch(64 << 20);
     let program =
         skye().arg("run").arg(home.path()).words("--preset quick --time 0.2 --no-probe --allow busy");
@@ -203,7 +203,7 @@ fn limits_of_the_shell_shrink_files_and_are_named() {
 }
 
 #[test]
-fn fewer_files_are_visited_where_making_them_takes_long() {
+fn slow_file_creation_reduces_number_of_files() {
     xtask::require!(root, fuse);
     // Making the files has 5 s, and 10,000 names take more than 50 s.
     let fuse =
@@ -224,7 +224,7 @@ fn fewer_files_are_visited_where_making_them_takes_long() {
 }
 
 #[test]
-fn modes_by_mount_options_are_no_obstacle() {
+fn clean_accepts_modes_forced_by_mount_options() {
     xtask::require!(root, fuse);
     let fuse = Fuse::new(Faults { mode: Some(0o777), ..Faults::default() });
     let words = "--size 4m --test fsync --allow shared-directory,busy --time";
@@ -240,7 +240,7 @@ fn modes_by_mount_options_are_no_obstacle() {
 }
 
 #[test]
-fn full_directories_are_named() {
+fn full_directory_is_reported_as_cause_of_enospc() {
     xtask::require!(root, loop, ext4);
     let ext4 = LoopFs::new("ext4", 1024, &["-b", "1024", "-N", "600000", "-O", "^large_dir"], "");
     let words = "--no-save --time 300 --test create:files=400k:names=letters-first";
@@ -304,7 +304,7 @@ fn hosts_take_a_quoted_directory_with_a_comma() {
 }
 
 #[test]
-fn runs_without_a_store_say_so_before_measuring() {
+fn unwritable_store_is_reported_before_measuring() {
     let home = scratch(64 << 20);
     let program = |more: &str| {
         let program = skye().without("XDG_STATE_HOME").env("HOME", "/proc").arg("run").arg(home.path());
@@ -331,7 +331,7 @@ fn runs_without_a_store_say_so_before_measuring() {
 }
 
 #[test]
-fn another_user_saves_in_the_first_users_store() {
+fn user_option_saves_results_for_calling_user() {
     xtask::require!(root, user);
     let home = scratch(64 << 20);
     crate::support::program::give_to_other_user(home.path());
@@ -347,7 +347,7 @@ fn another_user_saves_in_the_first_users_store() {
 }
 
 #[test]
-fn greetings_of_a_remote_shell_are_printed_once() {
+fn remote_shell_banner_is_printed_once() {
     let home = scratch(64 << 20);
     let run = |launcher: &str| {
         let program = skye().arg("run").arg(home.path()).words("--hosts ada --rsh").arg(launcher);
@@ -365,7 +365,7 @@ fn greetings_of_a_remote_shell_are_printed_once() {
 }
 
 #[test]
-fn containers_get_one_note_on_hidden_things() {
+fn container_is_reported_by_one_note() {
     xtask::require!(root, loop, ext4);
     // The file systems of other tests must not stay mounted here when they are over.
     const INSIDE: &str = "for other in $(cut -d' ' -f5 /proc/self/mountinfo | grep skye-rig | grep -vxF \"$KEPT\"); do \

@@ -134,7 +134,7 @@ fn root_ignores_replaced_work_directory() {
 }
 
 #[test]
-fn root_is_refused_where_others_may_rename() {
+fn root_is_refused_if_others_may_rename_work_directory() {
     xtask::require!(root, user);
     let shared = scratch(0);
     fs::set_permissions(shared.path(), fs::Permissions::from_mode(0o777)).unwrap();

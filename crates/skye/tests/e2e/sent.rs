@@ -120,7 +120,7 @@ fn uploaded_copy_is_unlinked_in_every_shell() {
 }
 
 #[test]
-fn directories_of_others_get_no_copy() {
+fn skye_copy_is_not_stored_in_insecure_directories() {
     xtask::require!(root);
     let open = |host: &Host, mode| {
         fs::set_permissions(host.runtime.path(), fs::Permissions::from_mode(mode)).unwrap();
@@ -143,7 +143,7 @@ fn directories_of_others_get_no_copy() {
 }
 
 #[test]
-fn directories_without_room_get_no_copy() {
+fn skye_copy_is_not_stored_in_full_directories() {
     xtask::require!(root);
     for shell in ["dash", "bash", "busybox"] {
         if Command::new(shell).args(["-c", ":"]).stderr(Stdio::null()).status().is_err() {
@@ -159,7 +159,7 @@ fn directories_without_room_get_no_copy() {
 }
 
 #[test]
-fn kills_while_the_copy_is_sent_leave_empty_files() {
+fn killed_upload_leaves_at_most_one_empty_file() {
     for turn in 0..xtask::sized(8, 100) {
         let host = Host::new("dash");
         let mut running = host.run("--time 0.3").spawn();

@@ -44,7 +44,7 @@ fn write(directory: &Path, at: usize, text: &str) {
 }
 
 #[test]
-fn run_at_rate_change_is_named() {
+fn trend_shows_run_where_rate_changed() {
     let slower = |at: usize, run: &mut Value| {
         if at >= 6 {
             run["phases"][0]["rate"]["bytes_per_second"] = (0.8e9 + 1e5 * at as f64).into();
@@ -81,7 +81,7 @@ fn run_at_rate_change_is_named() {
 }
 
 #[test]
-fn hostile_documents_are_harmless() {
+fn control_characters_in_documents_are_escaped_in_trend() {
     let hostile = |at: usize, run: &mut Value| {
         let evil = "\u{1b}]0;owned\u{7}\u{1b}[2J\u{202e}\nread  forged  @-1";
         run["environment"]["host"] = evil.into();

@@ -285,7 +285,7 @@ fn client_that_repeats_frames_does_not_delay_the_end() {
 }
 
 #[test]
-fn lost_client_with_a_directory_gets_a_clean_hint() {
+fn clean_command_is_suggested_for_lost_client() {
     let mut hostile = Hostile::begin("opened", "kill");
     hostile.reaches();
     let ran = hostile.running.take().expect("it runs").wait().did_not_panic().exits(1);
@@ -366,7 +366,7 @@ impl Drop for Pause {
 }
 
 #[test]
-fn pairs_end_once_a_client_is_lost() {
+fn ab_ends_once_a_client_is_lost() {
     let directory = scratch(ROOM);
     let [a, b] = ["a", "b"].map(|name| directory.path().join(name));
     [&a, &b].into_iter().for_each(|side| fs::create_dir(side).unwrap());
@@ -400,7 +400,7 @@ fn clients_that_pause_for_seconds_are_not_lost() {
 }
 
 #[test]
-fn clients_here_wait_for_a_stopped_coordinator() {
+fn local_clients_wait_for_a_stopped_coordinator() {
     let directory = scratch(ROOM);
     let (mut running, found) = local_run(directory.path(), "--time 8");
     let stopped = Pause::new(Pid::from_raw(running.id() as i32).unwrap());

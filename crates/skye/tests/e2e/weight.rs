@@ -28,14 +28,14 @@ fn functions() -> Vec<(u64, String)> {
 }
 
 #[test]
-fn lock_file_has_few_crates() {
+fn cargo_lock_has_no_more_crates_than_allowed() {
     let lock = include_str!("../../../../Cargo.lock");
     let crates = lock.lines().filter(|line| *line == "[[package]]").count();
     assert!(crates <= CRATES_MAX, "{crates} crates");
 }
 
 #[test]
-fn program_has_few_copies_of_its_loops() {
+fn number_and_size_of_engine_loops_are_bounded() {
     let functions = functions();
     let is_loop = |name: &str| name.starts_with("engine::worker::Worker<") && name.ends_with("::run");
     let loops = functions.iter().filter(|(_, name)| is_loop(name)).count();

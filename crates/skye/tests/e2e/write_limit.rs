@@ -61,7 +61,7 @@ fn load(blocks: u32, block_bytes: u32) -> String {
 }
 
 #[test]
-fn file_tests_note_the_end_at_the_write_limit() {
+fn file_tests_stopped_by_write_limit_have_a_note() {
     xtask::require!(strace);
     let home = scratch(ROOM);
     let inputs = tempfile::tempdir().unwrap();
@@ -82,7 +82,7 @@ fn file_tests_note_the_end_at_the_write_limit() {
 }
 
 #[test]
-fn counted_replay_may_use_all_of_its_limit() {
+fn replay_with_fixed_passes_may_use_whole_write_limit() {
     xtask::require!(strace);
     let home = scratch(ROOM);
     let inputs = tempfile::tempdir().unwrap();
@@ -117,7 +117,7 @@ fn clients_together_stay_below_the_write_limit() {
 }
 
 #[test]
-fn pairs_of_both_sides_stay_below_the_write_limit() {
+fn ab_runs_together_stay_below_write_limit() {
     xtask::require!(strace);
     let home = scratch(ROOM);
     let sides = ["a", "b"].map(|side| home.path().join(side));
@@ -139,7 +139,7 @@ fn pairs_of_both_sides_stay_below_the_write_limit() {
 }
 
 #[test]
-fn data_set_of_the_write_limit_is_read() {
+fn data_set_as_large_as_write_limit_is_allowed() {
     let home = scratch(ROOM);
     let words = "--no-save --time 0.1 --test read:seq1m --size 8m --write-limit 8m --allow low-space,busy";
     skye().arg("run").arg(home.path()).words(words).run().did_not_panic().exits(0);

@@ -89,7 +89,7 @@ fn rates_match_two_devices_measured_at_once() {
 }
 
 #[test]
-fn exactly_the_blocks_that_were_asked_for_are_read() {
+fn only_requested_blocks_are_read() {
     xtask::require!(root, fuse);
     for (words, mib, expected) in [
         ("-b 2", 6, &[0, 2, 4][..]),
@@ -133,7 +133,7 @@ fn partial_last_block_is_read() {
 }
 
 #[test]
-fn each_pass_reads_the_blocks_of_the_first() {
+fn every_pass_reads_the_same_blocks() {
     xtask::require!(root, fuse);
     let fuse = served(6, Faults::default());
     let ran = zcav("-b 2 -c 3").arg(fuse.path().join("file")).run().did_not_panic().exits(0);

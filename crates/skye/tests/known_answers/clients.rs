@@ -82,7 +82,7 @@ fn client_on_busy_cpu_is_named() {
 }
 
 #[test]
-fn clients_that_share_too_few_cpus_say_so() {
+fn clients_on_too_few_cpus_are_cpu_saturated() {
     xtask::require!(tmpfs);
     let _lock = exclusive_lock();
     let memory = super::support::mounts::Tmpfs::new("256m", None);

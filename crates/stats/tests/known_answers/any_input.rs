@@ -28,7 +28,7 @@ fn histogram() -> impl Strategy<Value = Vec<(u64, u64)>> {
 
 proptest! {
     #[test]
-    fn phases_are_tiled_and_their_rates_finite(ticks in vec(tick(), 0..150)) {
+    fn segments_cover_the_phase_and_rates_are_finite(ticks in vec(tick(), 0..150)) {
         let analysis = analyse(&ticks);
         let mut at = 0;
         for segment in &analysis.segments {

@@ -53,7 +53,7 @@ fn change_larger_than_noise_is_found() {
 }
 
 #[test]
-fn intervals_contain_the_truth_as_often_as_they_say() {
+fn comparison_intervals_have_nominal_coverage() {
     for (noise, count) in [(0.02, 3), (0.02, RUNS), (0.3, RUNS), (0.05, 12)] {
         let covered = |contains: &dyn Fn(&mut Rng) -> bool| percent(2000, contains);
         let of_groups = covered(&|rng| {

@@ -48,7 +48,7 @@ fn unimodal_latency_is_not_split() {
 }
 
 #[test]
-fn clock_steps_are_no_modes() {
+fn clock_granularity_does_not_create_modes() {
     for (step_ns, mean_ns) in [(40.0, 120.0), (1000.0, 3000.0), (1000.0, 1e5), (1e4, 1e5), (4e6, 6e6)] {
         for count in [1000, 100_000] {
             for seed in 0..10 {
@@ -86,7 +86,7 @@ fn two_latency_modes_are_separated() {
 }
 
 #[test]
-fn operations_that_a_throttle_holds_back_are_a_kind() {
+fn throttled_operations_form_a_separate_mode() {
     for seed in 0..20 {
         let mut rng = Rng::with_seed(seed);
         let found = modes_of(&mut rng, 30_000, |rng| match rng.f64() {

@@ -19,7 +19,7 @@ fn exponential(rng: &mut Rng, levels: &[f64], each: usize) -> Vec<Vec<(u64, u64)
 }
 
 #[test]
-fn intervals_of_percentiles_contain_them() {
+fn percentile_intervals_have_nominal_coverage() {
     let buckets = Histogram::<u64>::new_with_bounds(1, 3_600_000_000_000, 2).unwrap();
     let truth = |share: f64| buckets.highest_equivalent((-(1.0 - share).ln() * 1e5) as u64);
     for share in [0.5, 0.99] {
@@ -35,7 +35,7 @@ fn intervals_of_percentiles_contain_them() {
 }
 
 #[test]
-fn intervals_widen_where_neighbours_are_alike() {
+fn autocorrelation_widens_percentile_intervals() {
     let mut rng = Rng::with_seed(1);
     let noise = autoregression(&mut rng, 0.7, 200);
     let levels: Vec<f64> = noise.iter().map(|noise| (0.3 * noise).exp()).collect();

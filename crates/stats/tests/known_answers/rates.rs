@@ -81,7 +81,7 @@ fn rate_before_throttle_onset_is_excluded() {
 }
 
 #[test]
-fn warm_up_does_not_count() {
+fn warm_up_is_excluded_from_the_rate() {
     let warming = |rng: &mut Rng| {
         analyse(&ticks(rng, 0.3, 150, |index| RATE * (1.0 - 0.6 * (-(index as f64) / 15.0).exp())))
     };
@@ -126,7 +126,7 @@ fn unsteady_rate_is_refused() {
 }
 
 #[test]
-fn throttle_credit_shifts_slope_less_than_count() {
+fn token_bucket_credit_biases_slope_less_than_mean() {
     let (rate, attempts) = (5000.0, 200);
     let errors = (0..attempts).map(|attempt| {
         let mut rng = Rng::with_seed(attempt);

@@ -358,7 +358,7 @@ fn foreign_io_severity_follows_its_rate() {
 }
 
 #[test]
-fn noise_is_never_unfit() {
+fn noise_load_and_pressure_are_never_worse_than_warning() {
     let work = |low: u64, high: u64| {
         move |health: &mut Health| {
             health.watch.work = (0..80).map(|index| [low, 1000, 1000, high][index % 4]).collect();

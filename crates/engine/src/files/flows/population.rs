@@ -301,7 +301,7 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn threads_that_share_files_never_work_on_the_same() {
+    fn shared_file_is_never_claimed_by_two_threads() {
         const THREADS: u64 = 4;
         let all = Arc::new(SharedFiles::new(THREADS, 8, 2));
         let owners: Arc<Vec<AtomicU64>> = Arc::new((0..1 << 20).map(|_| AtomicU64::new(0)).collect());

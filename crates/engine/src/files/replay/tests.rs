@@ -150,7 +150,7 @@ fn loops_repeat_and_relative_offsets_advance() {
 }
 
 #[test]
-fn lines_with_a_time_do_not_start_before_it() {
+fn timestamped_line_starts_no_earlier_than_its_time() {
     let temp = tempfile::tempdir().unwrap();
     let mut replay = replay(
         "Mkdir \"\\d\" NT_STATUS_OK\n0.05 Mkdir \"\\d\" NT_STATUS_OK\nSLEEP 20000\nMkdir \"\\d\" NT_STATUS_OK\n\

@@ -148,7 +148,7 @@ fn cell_of(text: &str, value: &str) -> String {
 }
 
 #[test]
-fn colours_are_those_of_the_original() {
+fn cell_colours_match_the_original() {
     let text = csv2html(&examples());
     // Shares of green in these cells of the original, out of 255.
     for (value, green) in [
@@ -168,7 +168,7 @@ fn colours_are_those_of_the_original() {
 }
 
 #[test]
-fn units_are_those_of_the_numbers() {
+fn displayed_units_match_the_numbers() {
     let text = csv2html(&examples());
     let count = |needle: &str| text.matches(needle).count();
     assert_eq!((count(">KiB/s<"), count(">MiB/s<"), count(">/s<")), (2, 3, 7));
@@ -194,7 +194,7 @@ fn columns_without_values_are_left_out() {
 }
 
 #[test]
-fn hostile_names_stay_text() {
+fn hostile_names_are_escaped_in_html() {
     let mut lines = examples();
     lines[0].name = "<script>alert(1)</script>\" onload='x'\u{202e}\u{0}]]>&".into();
     lines[1].program_version = "</th><b>".into();

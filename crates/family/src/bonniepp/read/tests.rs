@@ -43,7 +43,7 @@ fn three_layouts_in_one_text_are_read() {
 }
 
 #[test]
-fn lines_of_1_96_are_those_of_1_97() {
+fn format_1_96_is_parsed_like_1_97() {
     let text = MIDDLE.replace("1.97", "1.96");
     let read = lines(&text);
     assert_eq!((read[0].layout, read[0].format_version.as_str()), (Layout::V1_97, "1.96"));
@@ -51,7 +51,7 @@ fn lines_of_1_96_are_those_of_1_97() {
 }
 
 #[test]
-fn headings_tables_and_sentences_are_passed_over() {
+fn headings_tables_and_progress_lines_are_ignored() {
     let heading = Layout::V2_00.header();
     let old_heading = Layout::V1_03.header();
     let text = format!(
@@ -62,12 +62,12 @@ fn headings_tables_and_sentences_are_passed_over() {
 }
 
 #[test]
-fn few_fields_without_blanks_are_no_sentence() {
+fn short_csv_line_is_reported_as_a_problem() {
     assert_eq!(problem("a,b,c"), "line 1: has 3 fields, expected 27, 48 or 50 fields");
 }
 
 #[test]
-fn blanks_quotes_and_surplus_commas_do_no_harm() {
+fn blanks_quotes_and_trailing_commas_are_accepted() {
     let spaced = OLD.replace(',', " ,\t");
     assert_eq!(lines(&spaced)[0].to_csv(), OLD);
     let quoted = format!("\"a \"\"b\"\", c\" , {}", &OLD["testvm,".len()..]);
@@ -80,7 +80,7 @@ fn blanks_quotes_and_surplus_commas_do_no_harm() {
 }
 
 #[test]
-fn names_with_commas_that_nobody_quoted_are_found() {
+fn unquoted_machine_name_with_commas_is_parsed() {
     for line in [OLD, MIDDLE, NEW] {
         let read = lines(&line.replace("testvm", "lab,rack 3,testvm"));
         assert_eq!(read[0].name, "lab,rack 3,testvm");
@@ -107,7 +107,7 @@ fn directories_are_read_from_actual_and_documented_columns() {
 }
 
 #[test]
-fn problems_say_where_and_what() {
+fn problem_states_line_field_and_expected_value() {
     assert_eq!(
         problem(&MIDDLE.replace("78993", "fast")),
         "line 1, field 10 (put_block): has `fast`, expected a rate per second, +++++ or nothing"

@@ -55,7 +55,7 @@ fn json_is_found_compact_pretty_printed_and_amid_text() {
 }
 
 #[test]
-fn broken_json_says_what_was_expected_and_where() {
+fn broken_json_error_has_position_and_expected_value() {
     let json = sample().to_json();
     let cut = &json[..json.len() - 40];
     assert_eq!(read(cut).reports, []);
@@ -106,7 +106,7 @@ fn output_of_other_programs_is_ignored() {
 }
 
 #[test]
-fn runs_are_told_apart_in_lines_of_text() {
+fn text_lines_are_grouped_into_runs() {
     let text = "Sequential Write MB/s: 1.00\nSequential Read MB/s: 2.00\nIOPS: 3\n\
                 Sequential Write MB/s: 4.00\n\
                 2026/11/21 01:22:19 gobonniego starting. version: 1.0.10, runs: 2, seconds: 0, threads: 2, disk space to use (MiB): 1024\n\

@@ -59,7 +59,7 @@ fn plain(text: &str) -> String {
 }
 
 #[test]
-fn pages_are_sound_whatever_is_compared() {
+fn pages_are_sound_for_every_kind_of_comparison() {
     let after = repeated(&sample::run(), 1.0);
     let swept = |factor| repeated(&sample::swept_run(), factor);
     for sides in [
@@ -126,7 +126,7 @@ fn change_charts_have_captions_and_coloured_dots() {
 }
 
 #[test]
-fn single_run_per_side_is_a_dot_without_claim() {
+fn single_run_per_side_is_a_dot_without_change() {
     let (_, text) = page_of(&[("before", vec![sample::run()]), ("after", vec![sample::run()])]);
     let plain_text = plain(&text);
     assert!(
@@ -157,7 +157,7 @@ fn short_names_tell_the_sides_apart() {
 }
 
 #[test]
-fn pairs_are_joined() {
+fn paired_runs_are_joined_by_lines() {
     let of = |side: &str, factor: f64| {
         let pairing = Pairing { id: "x".into(), side: side.into(), first: vec![true; 6] };
         Run { pairing: Some(pairing), ..repeated(&sample::run(), factor) }
@@ -194,7 +194,7 @@ fn results_of_older_programs_have_their_runs_drawn() {
 }
 
 #[test]
-fn hostile_names_are_shown_not_obeyed() {
+fn hostile_names_are_escaped() {
     let hostile = "</style></title><script>alert(1)</script>\"><img src=x onerror='x'>\u{202e}\u{1b}[31m";
     let long = "überlang ".repeat(5000);
     let mut before = repeated(&sample::hostile_run(), 1.0);
@@ -328,7 +328,7 @@ fn many_tests_with_long_names_fit() {
 }
 
 #[test]
-fn sides_that_are_not_drawn_are_counted() {
+fn omitted_sides_are_counted_in_the_page() {
     let run = repeated(&long_run(50), 1.0);
     let (_, text) = page_of(&(0..14).map(|_| ("a side", vec![run.clone()])).collect::<Vec<_>>());
     let plain_text = plain(&text);

@@ -151,7 +151,7 @@ fn pages_of_comparisons_are_presentable() {
 }
 
 #[test]
-fn pages_of_pairs_and_of_older_programs_are_presentable() {
+fn ab_and_bonnie_pages_have_no_layout_defects() {
     xtask::require!(chromium);
     let mut pages = Pages::new();
     let program = skye().arg("ab").arg(pages.device(200)).arg(pages.device(180));

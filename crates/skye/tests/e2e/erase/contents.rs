@@ -134,7 +134,7 @@ fn sfdisk(image: &Path, script: &str) {
 }
 
 #[test]
-fn partitions_that_the_kernel_has_not_read_are_named() {
+fn partitions_unknown_to_the_kernel_are_reported() {
     xtask::require!(root, loop, host, ext4, sfdisk);
     let home = scratch(80 * MIB);
     let [inner, ext4, image] = ["inner", "ext4", "image"].map(|name| home.path().join(name));

@@ -13,7 +13,7 @@ fn in_namespace(home: &Path, script: &str) -> PathBuf {
 }
 
 #[test]
-fn file_of_an_overlay_that_is_gone_is_refused() {
+fn backing_file_on_unmounted_overlay_is_refused() {
     xtask::require!(root, loop, host, overlay, tmpfs);
     let home = scratch(0);
     let upper = MountPoint::mount("tmpfs", "skye-test", "size=64m");
@@ -52,7 +52,7 @@ fn file_of_an_overlay_that_is_gone_is_refused() {
 }
 
 #[test]
-fn file_without_a_path_is_refused_for_that_reason() {
+fn deleted_backing_file_is_refused_with_reason() {
     xtask::require!(root, loop, host);
     let device = Device::new(16);
     let second = device.home.path().join("second");
@@ -105,7 +105,7 @@ fn file_of_another_mount_namespace_is_checked() {
 }
 
 #[test]
-fn loop_detached_during_the_checks_is_no_obstacle() {
+fn other_loop_detached_during_checks_does_not_cause_refusal() {
     xtask::require!(root, loop, host);
     let device = Device::new(16);
     let name = format!("/dev/shm/skye-test-{}-detached", std::process::id());

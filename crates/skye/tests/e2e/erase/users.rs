@@ -55,7 +55,7 @@ fn registered_file_with_misleading_path_is_refused() {
 }
 
 #[test]
-fn process_that_hands_a_device_on_is_found() {
+fn device_passed_between_processes_is_found_in_use() {
     xtask::require!(root, loop, host);
     let device = Device::new(16);
     let home = scratch(MIB);
@@ -83,7 +83,7 @@ fn loop_device_with_open_backing_file_is_refused() {
 }
 
 #[test]
-fn file_of_an_overlay_is_refused_by_both_paths() {
+fn overlay_file_is_refused_by_merged_and_upper_path() {
     xtask::require!(root, loop, host, overlay, tmpfs);
     let home = scratch(0);
     let at = |name: &str| home.path().join(name);
@@ -185,7 +185,7 @@ fn writes(process: &Path, file: &Path) -> bool {
 }
 
 #[test]
-fn partitions_of_one_size_have_their_own_ids() {
+fn partitions_of_equal_size_have_different_ids() {
     xtask::require!(root, loop, host);
     let device = Device::new(32);
     let (one, two) = (device.partition(1, 1, 8), device.partition(2, 12, 8));

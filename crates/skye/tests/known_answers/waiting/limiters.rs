@@ -137,7 +137,7 @@ fn cgroup_io_throttle_is_named() {
 }
 
 #[test]
-fn unprivileged_user_gets_same_limiters() {
+fn limiters_are_identified_without_root_privileges() {
     xtask::require!(root, loop, ext4, fuse, blkio, user);
     let unprivileged = |directory: &Path, words: &str| {
         give_to_other_user(directory);

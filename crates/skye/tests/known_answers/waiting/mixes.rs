@@ -55,7 +55,7 @@ fn limited(document: &Value) -> Vec<(&str, &str)> {
 }
 
 #[test]
-fn operations_of_a_mix_have_limiters_of_their_own() {
+fn each_mix_operation_has_a_separate_limiter() {
     xtask::require!(root, loop, ext4, fuse);
     let rig = start(disk_over(Spec::fuse().slots(64).service_us(20_000).sync_us(20_000)));
     let ran =
@@ -78,7 +78,7 @@ const READS: &str = "[population]\nfiles = 10\nsizes = { median = '64k', p90 = '
                      [[flow]]\nname = 'read'\nweight = 1\ndo = ['read-part=4k']\n";
 
 #[test]
-fn stalls_show_in_all_flows_that_they_delay() {
+fn stalls_count_in_latency_of_all_delayed_flows() {
     xtask::require!(root, fuse);
     let rig = start(Spec::fuse().service_us(1000).stall_ms(200, 1500).only_reads());
     let home = scratch(0);

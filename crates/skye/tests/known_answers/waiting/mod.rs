@@ -268,7 +268,7 @@ fn holes_and_unwritten_extents_invalidate_reads() {
 }
 
 #[test]
-fn memory_and_caches_of_servers_are_no_storage() {
+fn tmpfs_target_and_server_cache_hits_are_detected() {
     xtask::require!(root, fuse, tmpfs);
     let tmpfs = Tmpfs::new("256m", None);
     is_invalid(
