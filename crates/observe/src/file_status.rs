@@ -17,6 +17,8 @@ pub struct FileStatus {
     pub group_id: u32,
     /// Major and minor number of the device of its file system.
     pub device: (u32, u32),
+    /// Inode number.
+    pub inode: u64,
     /// ID of its mount; `None` before Linux 5.8, and without statx.
     pub mount_id: Option<u64>,
     /// Time of its creation; `None` if the file system keeps none, and without statx.
@@ -46,6 +48,7 @@ impl FileStatus {
             user_id: statx.stx_uid,
             group_id: statx.stx_gid,
             device: (statx.stx_dev_major, statx.stx_dev_minor),
+            inode: statx.stx_ino,
             mount_id: has(StatxFlags::MNT_ID).then_some(statx.stx_mnt_id),
             birth: has(StatxFlags::BTIME).then_some(birth),
         }
@@ -58,6 +61,7 @@ impl FileStatus {
             user_id: stat.st_uid,
             group_id: stat.st_gid,
             device: (rustix::fs::major(stat.st_dev), rustix::fs::minor(stat.st_dev)),
+            inode: stat.st_ino,
             mount_id: None,
             birth: None,
         })

@@ -88,9 +88,25 @@ impl Identity {
     pub(crate) fn from_path(path: &Path) -> Result<(Self, FileType), UserError> {
         let action = || format!("use {} as the target", path.display());
         let to_error = |error: &io::Error| UserError::new(action(), error).help(help(error));
-        let path = std::fs::canonicalize(path).map_err(|error| to_error(&error))?;
-        let status = FileStatus::at(rustix::fs::CWD, &path, AtFlags::empty());
-        let status = status.map_err(|error| to_error(&error.into()))?;
+        let status_of = |path: &Path| FileStatus::at(rustix::fs::CWD, path, AtFlags::empty());
+        let status = status_of(path).map_err(|error| to_error(&error.into()))?;
+        let identity = (status.device, status.inode);
+        // A path below /proc leads into another mount namespace, and the name of what is unmounted leads elsewhere.
+        let elsewhere = || {
+            UserError::new(action(), "its absolute path does not lead to it")
+                .help("run skye in its mount namespace (nsenter -m), on a mounted file system")
+        };
+        let path = match std::fs::canonicalize(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(elsewhere()),
+            path => path.map_err(|error| to_error(&error))?,
+        };
+        let status = status_of(&path).map_err(|error| match error {
+            Errno::NOENT => elsewhere(),
+            error => to_error(&error.into()),
+        })?;
+        if (status.device, status.inode) != identity {
+            return Err(elsewhere());
+        }
         // Some servers do not have the call. Then the free space is unknown.
         let statfs = match rustix::fs::statfs(&path) {
             Err(Errno::NOSYS | Errno::OPNOTSUPP) => None,

@@ -555,9 +555,9 @@ fn mark(
         Err(Errno::NOSYS | Errno::OPNOTSUPP | Errno::PERM) => {
             let unfinished =
                 std::mem::replace(&mut marker, write_marker(directory, FILE_NAME, &text, moved)?);
-            rustix::fs::unlinkat(directory, UNFINISHED_NAME, AtFlags::empty())?;
-            // Its lock keeps a cleaner away until its name is gone.
+            // Without renames, a FUSE server may be unable to remove a file that is open.
             drop(unfinished);
+            rustix::fs::unlinkat(directory, UNFINISHED_NAME, AtFlags::empty())?;
         }
         renamed => renamed?,
     }

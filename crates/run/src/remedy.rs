@@ -29,7 +29,7 @@ pub(crate) fn remedy(failure: &Failure) -> &'static str {
             "drop iopoll and engine=: the device or file system does not support them"
         }
         Cause::Errno(Errno::MLINK) => {
-            "use fewer files, more threads or kind=symlink: the file has the maximum of hard links"
+            "use fewer files, more threads, dirs=N or kind=symlink: the file or directory has the maximum of links"
         }
         Cause::Errno(Errno::STALE | Errno::NOTCONN) => "mount it again: the server is not connected",
         Cause::Errno(_) => "check the kernel log",

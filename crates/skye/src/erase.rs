@@ -136,6 +136,7 @@ impl Erasure {
 type Change = (&'static str, &'static str);
 
 const REPLACED: &str = "another device replaced it since the first check";
+const FILE_CHANGED: &str = "its backing file or the attributes of that were changed since the first check";
 const CHECK_AGAIN: &str = "check it again with `skye doctor`";
 
 /// All that must stay as it is from before the first check to the end of the last.
@@ -192,9 +193,11 @@ impl State {
         };
         if now.written_sectors != then.written_sectors
             || now.disk_written_sectors.zip(then.disk_written_sectors).is_some_and(|(now, then)| now != then)
-            || (file != old_file && now.whole_disk_written_sectors == then.whole_disk_written_sectors)
         {
             return Some(("it was written since the first check", CHECK_AGAIN));
+        }
+        if file != old_file && now.whole_disk_written_sectors == then.whole_disk_written_sectors {
+            return Some((FILE_CHANGED, CHECK_AGAIN));
         }
         if file != old_file {
             let why = "another partition was written since the first check, so writes to its backing file are unknown";
@@ -671,7 +674,7 @@ mod tests {
         file.write_all_at(&[0], 4096).unwrap();
         file.set_modified(before).unwrap();
         let refused = erasure.claim(&Root::system(), &target).unwrap_err();
-        assert_eq!(refused.cause, "it was written since the first check");
+        assert_eq!(refused.cause, FILE_CHANGED);
     }
 
     #[test]
@@ -697,7 +700,7 @@ mod tests {
         let (why, _) = State { file: later, ..after }.change_since(&before).unwrap();
         assert!(why.contains("writes to its backing file are unknown"), "{why}");
         let (why, _) = State { file: later, ..of(7, 2) }.change_since(&before).unwrap();
-        assert_eq!(why, "it was written since the first check");
+        assert_eq!(why, FILE_CHANGED);
         let (why, _) = State { traffic: None, ..before }.change_since(&before).unwrap();
         assert!(why.contains("counters are unreadable"), "{why}");
         let (_, help) = of(7, 1).change_since(&before).unwrap();

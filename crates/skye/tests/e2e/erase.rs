@@ -139,7 +139,7 @@ impl<F: FnMut()> Drop for Undo<F> {
 }
 
 /// A process that is killed when it is dropped.
-struct ChildGuard(Child);
+pub struct ChildGuard(pub Child);
 
 impl Drop for ChildGuard {
     fn drop(&mut self) {
@@ -149,7 +149,7 @@ impl Drop for ChildGuard {
 }
 
 /// Starts a shell that says when it is ready, and then sleeps.
-fn sleeper(before: &mut Command, script: &str) -> ChildGuard {
+pub fn sleeper(before: &mut Command, script: &str) -> ChildGuard {
     let words = format!("{script} && echo ready && exec sleep 1000");
     wait_until_ready(before.args(["sh", "-c", &words]))
 }

@@ -4,6 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
+use crate::erase::sleeper;
 use crate::support::fuse::{Errno, Faults, Fuse, Missing};
 use crate::support::mounts::{LoopFs, run};
 use crate::support::program::{Output, assert_nothing_left, document, phases, skye};
@@ -104,6 +105,20 @@ fn server_with_short_reads_is_measured() {
     let shorts = run["phases"].as_array().unwrap().iter().filter_map(|phase| phase["short_calls"].as_u64());
     assert!(shorts.sum::<u64>() > 0, "{ran}");
     assert_nothing_left(fuse.path());
+}
+
+#[test]
+fn path_into_another_mount_namespace_is_refused() {
+    xtask::require!(root, tmpfs);
+    let home = scratch(64 << 20);
+    let mount = format!("mount -t tmpfs -o size=8m skye-test {}", home.path().display());
+    let mut command = Command::new("unshare");
+    let inner = sleeper(command.args(["--mount", "--propagation", "private"]), &mount);
+    let path = format!("/proc/{}/root{}", inner.0.id(), home.path().display());
+    let ran =
+        skye().arg("run").arg(path).words("--test create:files=9 --time 0.1").run().did_not_panic().exits(2);
+    ran.stderr_contains(&["its absolute path does not lead to it", "nsenter -m"]);
+    assert_nothing_left(home.path());
 }
 
 #[test]
