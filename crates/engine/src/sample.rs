@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn all_blocks_are_compared_without_draws() {
+    fn every_block_is_compared_without_sampling() {
         assert_eq!(compared(Sample::ALL, 7, 3), vec![3; 7]);
         let mut none = Sample::NONE.draws();
         (0..100).for_each(|_| assert!(none.distance() >= 1));

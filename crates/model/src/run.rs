@@ -368,7 +368,7 @@ document! {
     pub struct Steady {
         /// True if there is a steady part: long enough, and without a trend.
         pub is_steady: bool,
-        /// Start of the last part with one rate, from the start of the phase; also if it is short or not steady.
+        /// Time of the last change of the rate, from the start of the phase; also if the rest is short or not steady.
         pub from_ns: u64,
         /// End of that part.
         pub to_ns: u64,

@@ -271,7 +271,7 @@ findings! {
 
     "never_steady" "`?`"
         when "a test of a preconditioned run without steady state. That takes five rounds in a row with an excursion of at most 20 % and a slope of at most 10 %"
-        means "The drive was still changing. The number is that of the last part with one rate, or a mean.":
+        means "The drive had not settled. The number is the rate after its last change, or the mean of the test.":
         NeverSteady "no steady state", "no steady state in {rounds} of at most {rounds_max} rounds of {round_seconds}; over the last five, excursion {excursion}, slope {slope} (limits 20 % and 10 %)";
         TooFewRounds "too few rounds", "only {rounds} of at most {rounds_max} rounds of {round_seconds}; a steady state takes five";
 

@@ -1,4 +1,5 @@
-//! Test programs: cargo hands over each of them, and they run once all are built, two at a time. Each test has its time.
+//! Test programs: cargo hands over each of them, and they run once all are built, one after the other. Each test has its
+//! time.
 //!
 //! The times, and the output of each test by itself, need the JSON form of results. Stable compilers call that form
 //! unstable; the variable `RUSTC_BOOTSTRAP` opens it for these processes alone.
@@ -8,7 +9,6 @@ use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -29,8 +29,6 @@ type Part = (&'static [&'static str], u32);
 /// leave each other enough of it. End-to-end tests wait for devices, for time limits and for each other's programs.
 const PARTS: [(&str, &[Part]); 2] =
     [(KNOWN_ANSWERS, &[(&["--skip", "waiting::"], 1), (&["waiting::"], 2)]), (LONGEST[0], &[(&[], 10)])];
-/// Programs that run at once, as end-to-end tests leave a third of the CPU time to others.
-const LANES: usize = 2;
 /// Program that needs the machine for itself. Its parts run after all others, one after the other.
 const KNOWN_ANSWERS: &str = "-p skye --test known_answers";
 /// Programs that take longest. They begin first.
@@ -88,25 +86,13 @@ pub(super) fn run_all<T: Send>(
     documentation: impl FnOnce() -> Result<T> + Send,
 ) -> Result<(Vec<Test>, T)> {
     let (first, alone) = in_order(programs);
-    let queue = Mutex::new(first.into_iter());
-    let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
-    let lane = || -> Result<Vec<Test>> {
-        let mut tests = Vec::new();
-        while let Some(job) = next() {
-            // After an error, no other program starts.
-            tests.extend(job.run().inspect_err(|_| while next().is_some() {})?);
-        }
-        Ok(tests)
-    };
-    let panicked = |_| anyhow!("a test thread panicked");
-    let (mut tests, documented) = thread::scope(|scope| {
+    let mut tests = Vec::new();
+    let documented = thread::scope(|scope| {
         let documentation = scope.spawn(documentation);
-        let lanes: Vec<_> = (0..LANES).map(|_| scope.spawn(lane)).collect();
-        let mut tests = Vec::new();
-        for lane in lanes {
-            tests.extend(lane.join().map_err(panicked)??);
+        for job in first {
+            tests.extend(job.run()?);
         }
-        anyhow::Ok((tests, documentation.join().map_err(panicked)??))
+        documentation.join().map_err(|_| anyhow!("a test thread panicked"))?
     })?;
     for job in alone {
         tests.extend(job.run()?);
