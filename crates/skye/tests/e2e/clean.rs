@@ -105,13 +105,16 @@ fn clean_removes_only_own_files_after_random_kills() {
     assert!(left_something > 0, "no kill hit a run with files");
 }
 
+/// Returns true if a run has its marker. Before, it may be starting.
+fn has_marker(directory: &Path) -> bool {
+    leftovers(directory).iter().any(|work| work.join("skye-marker").exists())
+}
+
 #[test]
 fn leftovers_of_a_zombie_run_are_cleaned() {
     let home = scratch(64 << 20);
     let mut running = program_of(home.path(), 30.0).spawn();
-    // Without a marker, a run may be starting.
-    let is_marked = || leftovers(home.path()).iter().any(|work| work.join("skye-marker").exists());
-    assert!(running.wait_until(is_marked), "the run made no marker");
+    assert!(running.wait_until(|| has_marker(home.path())), "the run made no marker");
     running.signal(Signal::KILL);
     let task = format!("/proc/{}/task", running.id());
     // The first thread may end before the others, which still hold the lock.
@@ -180,7 +183,7 @@ fn clean_removes_only_files_that_match_its_name_scheme() {
 fn live_run_is_not_cleaned() {
     let home = scratch(64 << 20);
     let mut running = program_of(home.path(), 0.7).spawn();
-    assert!(running.wait_until(|| !leftovers(home.path()).is_empty()));
+    assert!(running.wait_until(|| has_marker(home.path())), "the run made no marker");
     let mut cleanings = 0;
     while !running.has_ended() && cleanings < 20 {
         let ran = clean(home.path()).exits(0);
