@@ -91,7 +91,8 @@ fn bimodal_latency_has_both_modes() {
                 let share = slow["share"].as_f64().unwrap();
                 let (is, should) =
                     (latency["p99_9"].as_f64().unwrap_or(f64::NAN), phase["truth_ns"].as_f64().unwrap());
-                let is_near = (is - should).abs() <= should * 0.02 + 0.3e6;
+                // One request in a thousand may wait a millisecond for a CPU on its way.
+                let is_near = (is - should).abs() <= should * 0.02 + 1e6;
                 off("fast", fast["at_ns"].as_f64().unwrap(), 2e6, 0.3)
                     .or_else(|| off("slow", slow["at_ns"].as_f64().unwrap(), 20e6, 0.1))
                     .or_else(|| off("slow share", share, 0.05, 0.1))
