@@ -7,6 +7,7 @@
 //! A thread may exit after the list was read, and leave its files to an unlisted child. So the list is read again until
 //! no thread exits unread. An `O_PATH` descriptor reads and writes nothing, and is no use.
 
+use std::cell::LazyCell;
 use std::collections::BTreeSet;
 use std::ffi::c_long;
 use std::os::fd::AsFd;
@@ -312,11 +313,14 @@ fn registered(
     wanted: &SearchTarget,
 ) -> Result<Option<String>, Unreadable> {
     let text = root.read(&format!("proc/{task}/fdinfo/{number}")).ok_or(Unreadable::Files)?;
-    let descriptors = root.list(&format!("proc/{task}/fd"));
-    let links = descriptors.iter().filter_map(|number| {
-        readlinkat(CWD, root.path(&format!("proc/{task}/fd/{number}")), Vec::new()).ok()
+    // Most rings have no registered file.
+    let links = LazyCell::new(|| -> Vec<String> {
+        let at = format!("proc/{task}/fd");
+        let numbers = root.list(&at).into_iter();
+        let links = numbers
+            .filter_map(|number| readlinkat(CWD, root.path(&format!("{at}/{number}")), Vec::new()).ok());
+        links.map(|link| link.to_string_lossy().into_owned()).collect()
     });
-    let links: Vec<_> = links.map(|link| link.to_string_lossy().into_owned()).collect();
     let mut unread = None;
     for path in registered_paths(&text).ok_or(Unreadable::Rings)? {
         if NON_PATH_PREFIXES.iter().any(|name| path.starts_with(name)) {

@@ -807,18 +807,22 @@ impl<'a> Writer<'a> {
                 Err(Errno::INTR) => {}
                 Err(errno) => {
                     let offset_bytes = offset_bytes + written as u64;
-                    self.is_full.set(matches!(errno, Errno::NOSPC | Errno::DQUOT));
-                    return Err(self.writing.fail("write", &self.name, Some(offset_bytes), errno));
+                    return Err(self.fail("write", offset_bytes, errno));
                 }
             }
         }
         Ok(())
     }
 
+    /// Returns the error of a call, and remembers whether its place is full.
+    fn fail(&self, call: &str, offset_bytes: u64, errno: Errno) -> UserError {
+        self.is_full.set(matches!(errno, Errno::NOSPC | Errno::DQUOT));
+        self.writing.fail(call, &self.name, Some(offset_bytes), errno)
+    }
+
     fn make_durable(&mut self) -> Result<(), UserError> {
-        let synced = ignore_unsupported_sync(rustix::fs::fdatasync(&self.file));
-        self.is_full.set(matches!(synced, Err(Errno::NOSPC | Errno::DQUOT)));
-        synced.map_err(|errno| self.writing.fail("sync", &self.name, Some(self.durable_bytes), errno))?;
+        ignore_unsupported_sync(rustix::fs::fdatasync(&self.file))
+            .map_err(|errno| self.fail("sync", self.durable_bytes, errno))?;
         // This is only advice: a file system that ignores it keeps its pages.
         let _ = rustix::fs::fadvise(&self.file, 0, None, Advice::DontNeed);
         self.durable_bytes = self.written_bytes;

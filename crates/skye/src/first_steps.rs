@@ -89,8 +89,8 @@ pub fn command() -> clap::Command {
     let family = <FamilyCommand as clap::Subcommand>::augment_subcommands(clap::Command::new("family"));
     let family: Vec<_> = family.get_subcommands().map(|program| program.get_name().to_owned()).collect();
     let is_family = |own: &clap::Command| family.iter().any(|name| name == own.get_name());
-    let is_seldom = |own: &clap::Command| OMITTED_COMMANDS.contains(&own.get_name());
-    let own = command.get_subcommands().filter(|own| !is_family(own) && !is_seldom(own));
+    let is_omitted = |own: &clap::Command| OMITTED_COMMANDS.contains(&own.get_name());
+    let own = command.get_subcommands().filter(|own| !is_family(own) && !is_omitted(own));
     let about = |own: &clap::Command| own.get_about().map_or_else(String::new, ToString::to_string);
     let own: Vec<_> = own.map(|own| format!("  {:NAME$} {}", own.get_name(), about(own))).collect();
     let list = format!(

@@ -15,8 +15,8 @@ use rig::{Span, TimedDirections, Timing};
 use crate::support::fuse::{Errno, Faults, Fuse, Hangs};
 use crate::support::mounts::{LoopFs, Tmpfs, run};
 use crate::support::program::{
-    IMPATIENT_SECONDS, Output, Running, Skye, assert_nothing_left, document, for_this_user, leftovers,
-    phases, skye,
+    IMPATIENT_SECONDS, Output, Running, Skye, assert_nothing_left, document, for_this_user, has_marker,
+    leftovers, phases, skye,
 };
 use crate::support::scratch;
 
@@ -118,7 +118,7 @@ fn full_file_system_fails_run_and_leaves_no_files() {
     let mut running = program.spawn();
     let path = tmpfs.path().to_owned();
     // Starts once the marker is there: the fault then hits a run, not its start.
-    assert!(running.wait_until(|| leftovers(&path).iter().any(|work| work.join("skye-marker").exists())));
+    assert!(running.wait_until(|| has_marker(&path)));
     let mut taken = File::create(path.join("other")).unwrap();
     while !running.has_ended() {
         if taken.write(&[1; 4096]).is_err() {

@@ -13,8 +13,8 @@ use xtask::capability::OTHER_USER;
 use crate::support::fuse::{Faults, Fuse};
 use crate::support::mounts::Tmpfs;
 use crate::support::program::{
-    Output, Skye, assert_nothing_left, document, for_this_user, give_to_other_user, leftovers, open_to_all,
-    skye,
+    Output, Skye, assert_nothing_left, document, for_this_user, give_to_other_user, has_marker, leftovers,
+    open_to_all, skye,
 };
 use crate::support::scratch;
 
@@ -460,8 +460,7 @@ fn programs_are_synchronised_before_each_test() {
     }
     // The seats serve again, and outlast a program that is killed.
     let mut killed = program("-y s").spawn();
-    let has_marker = || leftovers(home.path()).iter().any(|left| left.join("skye-marker").exists());
-    assert!(killed.wait_until(has_marker), "it makes no directory");
+    assert!(killed.wait_until(|| has_marker(home.path())), "it makes no directory");
     killed.signal(Signal::KILL);
     killed.wait();
     skye().arg("clean").arg(home.path()).run().exits(0);

@@ -11,7 +11,7 @@ use xtask::sized;
 
 use crate::support::mounts::run;
 use crate::support::program::{
-    Output, Skye, assert_nothing_left, give_to_other_user, leftovers, open_to_all, skye,
+    Output, Skye, assert_nothing_left, give_to_other_user, has_marker, leftovers, open_to_all, skye,
 };
 use crate::support::scratch;
 
@@ -103,11 +103,6 @@ fn clean_removes_only_own_files_after_random_kills() {
     }
     assert_eq!(fs::read_to_string(&outside).unwrap(), "precious");
     assert!(left_something > 0, "no kill hit a run with files");
-}
-
-/// Returns true if a run has its marker. Before, it may be starting.
-fn has_marker(directory: &Path) -> bool {
-    leftovers(directory).iter().any(|work| work.join("skye-marker").exists())
 }
 
 #[test]

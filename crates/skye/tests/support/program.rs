@@ -453,6 +453,15 @@ pub fn leftovers(directory: &Path) -> Vec<PathBuf> {
     found
 }
 
+/// Returns true if a run has its marker in a directory. Before, it may be starting.
+#[allow(
+    dead_code,
+    reason = "of the two test programs, only the end-to-end tests kill runs that have just started"
+)]
+pub fn has_marker(directory: &Path) -> bool {
+    leftovers(directory).iter().any(|work| work.join(model::marker::FILE_NAME).exists())
+}
+
 /// Asserts that the program has left nothing in a directory.
 #[track_caller]
 pub fn assert_nothing_left(directory: &Path) {
