@@ -414,8 +414,8 @@ impl Fleet {
     pub fn directories(&mut self) -> Result<Vec<usize>, Vec<UserError>> {
         self.order(&ToAgent::Neighbours {});
         self.all("list its directory", Wait::answer(), |client, frame| match frame {
-            FromAgent::Neighbours { own, names } => {
-                (client.work_directory_name, client.neighbours) = (own, names);
+            FromAgent::Neighbours { names } => {
+                client.neighbours = names;
                 Some(Ok(()))
             }
             _ => None,
@@ -459,8 +459,8 @@ impl Fleet {
         });
         let mut hidden = Vec::new();
         self.all("create the work directory", Wait::answer(), |client, frame| match frame {
-            FromAgent::Opened { hidden_sources, clock_read_ns, own } => {
-                (client.clock_read_ns, client.work_directory_name) = (clock_read_ns, own);
+            FromAgent::Opened { hidden_sources, clock_read_ns, work_directory_name } => {
+                (client.clock_read_ns, client.work_directory_name) = (clock_read_ns, work_directory_name);
                 if let Some(found) = &mut client.found {
                     found.environment.hidden_sources = texts::short_lines(&hidden_sources);
                 }

@@ -232,7 +232,7 @@ fn below(input: &JudgeInput<'_>, waits: &Waits) -> Option<Verdict> {
     let evidence = [waits.observation(), had_cpus].into_iter().chain(growth.map(|growth| growth.observation));
     let evidence: Vec<_> = evidence.collect();
     if limiter != Limiter::EachClient
-        && let Some(of_server) = server::full(input, &evidence)
+        && let Some(of_server) = server::saturated(input, &evidence)
     {
         // Where more clients still bring more, it is only a part.
         let is_part = limiter == Limiter::Mixed;

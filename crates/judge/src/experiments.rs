@@ -8,14 +8,14 @@ use model::figure::{Figure, Threshold};
 use model::run::{PhaseRecord, Response, Sensitivity};
 
 /// If the target is saturated, more depth multiplies the rate by less than this.
-const FULL_GAIN: f64 = 1.10;
+const SATURATED_GAIN: f64 = 1.10;
 /// If the target is saturated, the upper end of that response's interval is below this. If it has headroom, the lower
 /// end is above it.
 const GAIN_BOUND: f64 = 1.15;
 /// If the target is saturated, a pause lengthens the cycle by less than this share of the pause.
-const PAUSE_FULL: f64 = 1.0 / 3.0;
+const PAUSE_SATURATED: f64 = 1.0 / 3.0;
 /// The upper end of that answer's interval is below this.
-const PAUSE_FULL_BOUND: f64 = 0.5;
+const PAUSE_SATURATED_BOUND: f64 = 0.5;
 /// If latency limits the rate, a pause lengthens the cycle by more than this share of the pause.
 const PAUSE_HEADROOM: f64 = 0.7;
 /// Blocks of another size change the rate in the target's unit by less than this factor.
@@ -30,10 +30,10 @@ const BASELINE_SHIFT_MAX: f64 = 1.15;
 
 /// The thresholds that explanations name.
 pub(crate) const THRESHOLDS: &[Threshold] = &[
-    ("full_gain", Figure::Share(FULL_GAIN - 1.0)),
+    ("full_gain", Figure::Share(SATURATED_GAIN - 1.0)),
     ("gain_bound", Figure::Share(GAIN_BOUND - 1.0)),
-    ("pause_full", Figure::Share(PAUSE_FULL)),
-    ("pause_full_bound", Figure::Share(PAUSE_FULL_BOUND)),
+    ("pause_full", Figure::Share(PAUSE_SATURATED)),
+    ("pause_full_bound", Figure::Share(PAUSE_SATURATED_BOUND)),
     ("pause_room", Figure::Share(PAUSE_HEADROOM)),
     ("same", Figure::Ratio(UNIT_FACTOR_MAX)),
     ("same_bound", Figure::Ratio(UNIT_FACTOR_BOUND)),
@@ -63,14 +63,14 @@ enum ThresholdCheck {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Load {
     /// The target gives all that it can.
-    Full,
+    Saturated,
     /// The target could serve more at once.
     Headroom,
-    /// Between full and room: more depth brings a gain, but not clearly.
+    /// Between saturated and headroom: more depth brings a gain, but not clearly.
     Between,
 }
 
-/// A unit that a full target counts.
+/// A unit that a saturated target counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unit {
     Bytes,
@@ -91,9 +91,9 @@ struct Row {
 /// The table.
 const TABLE: [Row; 2] = [
     Row {
-        load: Load::Full,
-        depth: Criterion::Below { value: FULL_GAIN, bound: GAIN_BOUND },
-        pause: Criterion::Below { value: PAUSE_FULL, bound: PAUSE_FULL_BOUND },
+        load: Load::Saturated,
+        depth: Criterion::Below { value: SATURATED_GAIN, bound: GAIN_BOUND },
+        pause: Criterion::Below { value: PAUSE_SATURATED, bound: PAUSE_SATURATED_BOUND },
     },
     Row {
         load: Load::Headroom,
@@ -243,7 +243,7 @@ impl<'a> ExperimentResults<'a> {
         };
         // A gain whose interval includes 1 is no evidence.
         let gain = exponential(estimate);
-        let is_anything = experiment == Experiment::Depth && gain.value > FULL_GAIN && gain.low < 1.0;
+        let is_anything = experiment == Experiment::Depth && gain.value > SATURATED_GAIN && gain.low < 1.0;
         ((half > UNSTEADY && !is_decided) || is_anything).then_some(ExclusionReason::Unsteady)
     }
 
@@ -306,7 +306,7 @@ impl<'a> ExperimentResults<'a> {
         Some((unit, nearer.place(UNIT) == ThresholdCheck::Met))
     }
 
-    /// Returns the part of a full target's time that bytes take, not operations: how far the rate follows the block
+    /// Returns the part of a saturated target's time that bytes take, not operations: how far the rate follows the block
     /// size.
     pub fn byte_share(&self) -> Option<f64> {
         Some(-self.estimate(Experiment::Block)?.value.clamp(-1.0, 0.0))
@@ -324,20 +324,24 @@ impl<'a> ExperimentResults<'a> {
         let by_pause = pause.and_then(|pause| pause.load(|row| row.pause));
         match (gain, by_gain, by_pause) {
             // In no target does a pause cost all of itself while more depth brings nothing.
-            (_, Some(Load::Full), Some(Load::Headroom)) => LoadEstimate::Contradictory,
+            (_, Some(Load::Saturated), Some(Load::Headroom)) => LoadEstimate::Contradictory,
             // More depth reached a higher rate, so the target had room, whatever a pause says.
-            (_, Some(Load::Headroom), Some(Load::Full)) => {
+            (_, Some(Load::Headroom), Some(Load::Saturated)) => {
                 known_load(Load::Headroom, false, &[Experiment::Delay])
             }
             (_, Some(load), by_pause) => known_load(load, pause.is_none() || by_pause.is_some(), &[]),
-            (Some(gain), None, Some(Load::Full)) if gain.value < GAIN_BOUND => {
-                known_load(Load::Full, false, &[])
+            (Some(gain), None, Some(Load::Saturated)) if gain.value < GAIN_BOUND => {
+                known_load(Load::Saturated, false, &[])
             }
             (Some(gain), None, Some(Load::Headroom)) if gain.value > GAIN_BOUND => {
                 known_load(Load::Headroom, false, &[])
             }
-            (Some(gain), None, Some(Load::Headroom)) if gain.value < FULL_GAIN => LoadEstimate::Contradictory,
-            (Some(gain), None, None) if gain.value < FULL_GAIN => known_load(Load::Full, false, &[]),
+            (Some(gain), None, Some(Load::Headroom)) if gain.value < SATURATED_GAIN => {
+                LoadEstimate::Contradictory
+            }
+            (Some(gain), None, None) if gain.value < SATURATED_GAIN => {
+                known_load(Load::Saturated, false, &[])
+            }
             (Some(gain), None, None) if gain.value > GAIN_BOUND && gain.low > 1.0 => {
                 known_load(Load::Headroom, false, &[])
             }
@@ -398,17 +402,17 @@ mod tests {
     #[test]
     fn depth_response_decides_and_pause_response_confirms() {
         let (nothing, all) = (Some((0.0, 0.05)), Some((1.0, 0.1)));
-        assert_eq!(load(nothing, nothing), known_load(Load::Full, true));
+        assert_eq!(load(nothing, nothing), known_load(Load::Saturated, true));
         assert_eq!(load(all, all), known_load(Load::Headroom, true));
-        assert_eq!(load(nothing, None), known_load(Load::Full, true));
+        assert_eq!(load(nothing, None), known_load(Load::Saturated, true));
         assert_eq!(load(nothing, all), LoadEstimate::Contradictory);
         // More depth gave 45 % more, and a pause cost nothing.
         let contradicting = vec![Experiment::Delay];
         let reached = LoadEstimate::Known { load: Load::Headroom, is_sure: false, contradicting };
         assert_eq!(load(Some((0.268, 0.05)), nothing), reached);
         // A pause that costs half of itself says neither.
-        assert_eq!(load(nothing, Some((0.55, 0.1))), known_load(Load::Full, false));
-        assert_eq!(load(None, nothing), known_load(Load::Full, false));
+        assert_eq!(load(nothing, Some((0.55, 0.1))), known_load(Load::Saturated, false));
+        assert_eq!(load(None, nothing), known_load(Load::Saturated, false));
         assert_eq!(load(None, None), LoadEstimate::Untested);
         assert_eq!(ExperimentResults::new(None, None, false).load(), LoadEstimate::Untested);
     }
@@ -416,9 +420,9 @@ mod tests {
     #[test]
     fn response_interval_across_threshold_is_uncertain() {
         // 1.09 times the rate, between 1.02 and 1.17; and 1.12 times.
-        assert_eq!(load(Some((0.0622, 0.05)), None), known_load(Load::Full, false));
+        assert_eq!(load(Some((0.0622, 0.05)), None), known_load(Load::Saturated, false));
         assert_eq!(load(Some((0.082, 0.05)), None), known_load(Load::Between, false));
-        assert_eq!(load(Some((0.0622, 0.05)), Some((0.0, 0.1))), known_load(Load::Full, false));
+        assert_eq!(load(Some((0.0622, 0.05)), Some((0.0, 0.1))), known_load(Load::Saturated, false));
         // 1.3 times, between 1.1 and 1.5.
         assert_eq!(load(Some((0.19, 0.12)), Some((1.0, 0.1))), known_load(Load::Headroom, false));
         assert_eq!(load(Some((0.19, 0.12)), Some((0.5, 0.1))), known_load(Load::Headroom, false));
@@ -440,7 +444,10 @@ mod tests {
     #[test]
     fn pause_response_at_depth_one_is_ignored() {
         let known = known(Some((0.0, 0.05)), Some((1.0, 0.1)));
-        assert_eq!(ExperimentResults::new(Some(&known), None, true).load(), known_load(Load::Full, true));
+        assert_eq!(
+            ExperimentResults::new(Some(&known), None, true).load(),
+            known_load(Load::Saturated, true)
+        );
     }
 
     #[test]
@@ -488,10 +495,10 @@ mod tests {
         let full = format!(
             "| brings less than {}, upper end below {} | costs less than {} of itself, upper end below {} | bytes/s within {UNIT_FACTOR_MAX} \
              times, upper end within {UNIT_FACTOR_BOUND} |",
-            percent(FULL_GAIN - 1.0),
+            percent(SATURATED_GAIN - 1.0),
             percent(GAIN_BOUND - 1.0),
-            percent(PAUSE_FULL),
-            percent(PAUSE_FULL_BOUND),
+            percent(PAUSE_SATURATED),
+            percent(PAUSE_SATURATED_BOUND),
         );
         let room = format!(
             "| brings more than {}, lower end; skye reports the gain | costs more than {} of itself, lower end |",

@@ -52,7 +52,7 @@ use crate::{JudgeInput, clients};
 pub(crate) const SHARE_MIN: f64 = 0.05;
 /// Threads that are blocked for less than this are limited by their own work, not by their waits.
 pub(crate) const ASLEEP_SHARE_MIN: f64 = 0.5;
-/// The same share for a ring, whose one thread may be busy while the device is full. If the ring is always full of
+/// The same share for a ring, whose one thread may be busy while the device is saturated. If the ring is always full of
 /// requests and the thread hardly ever sleeps, the thread is the limit.
 pub(crate) const RING_BLOCKED: f64 = 0.1;
 
@@ -293,7 +293,7 @@ pub fn next_experiment(input: &JudgeInput<'_>, plan: &Plan, tried: &[Experiment]
         Experiment::Delay => {
             reading.in_flight > 1.0 && reading.gain().is_none_or(|gain| gain.low < HEADROOM_GAIN)
         }
-        // Only a full target shows the unit that it counts.
+        // Only a saturated target shows the unit that it counts.
         Experiment::Block => !load.is(Load::Headroom),
         Experiment::Separate => is_shared,
     };

@@ -289,12 +289,12 @@ impl<'a> Reading<'a> {
         self.experiments().pause()
     }
 
-    /// Unit that a full target counts, and true if it is sure.
+    /// Unit that a saturated target counts, and true if it is sure.
     pub fn unit(&self) -> Option<(Unit, bool)> {
         self.experiments().unit()
     }
 
-    /// Part of a full target's time that bytes take.
+    /// Part of a saturated target's time that bytes take.
     pub fn byte_share(&self) -> Option<f64> {
         self.experiments().byte_share()
     }
@@ -334,9 +334,9 @@ impl<'a> Reading<'a> {
         self.answers_without(&others)
     }
 
-    /// Returns all answers, if they show that the target is full.
-    pub fn answers_if_full(&self) -> Vec<Observation> {
-        if self.load().is(Load::Full) { self.answers() } else { Vec::new() }
+    /// Returns all answers, if they show that the target is saturated.
+    pub fn answers_if_saturated(&self) -> Vec<Observation> {
+        if self.load().is(Load::Saturated) { self.answers() } else { Vec::new() }
     }
 
     /// Observations of machine and server besides the devices.

@@ -193,8 +193,6 @@ pub enum FromAgent {
     },
     /// Work directories in its directory.
     Neighbours {
-        /// Name of this client's directory.
-        own: String,
         /// All names.
         names: Vec<String>,
     },
@@ -204,9 +202,8 @@ pub enum FromAgent {
         hidden_sources: Vec<String>,
         /// Cost of reading its clock.
         clock_read_ns: f64,
-        /// Name of the work directory; empty from older agents, and where there is none.
-        #[serde(default)]
-        own: String,
+        /// Name of the work directory; empty if there is none.
+        work_directory_name: String,
     },
     /// Files are laid out.
     LaidOut {

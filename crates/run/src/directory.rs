@@ -192,8 +192,20 @@ impl WorkDirectory {
         let directory = match open_new(parent.as_fd(), &name, before) {
             Ok(directory) => directory,
             Err(Unusable::Failed(errno)) => {
+                let mode = status(parent.as_fd(), &name).map_or(0o700, |status| status.mode);
                 let is_gone = remove_unopened(parent.as_fd(), &name, before);
-                return Err(if is_gone { fail(errno).into() } else { left(&name, errno) });
+                return Err(match errno {
+                    Errno::ACCESS if is_gone && mode & 0o700 != 0o700 => {
+                        let cause = "a default ACL denies access to its owner";
+                        let help = format!(
+                            "remove it: `setfacl -k {}`; or choose another directory",
+                            target.display()
+                        );
+                        UserError::new(action(), cause).help(help).into()
+                    }
+                    errno if is_gone => fail(errno).into(),
+                    errno => left(&name, errno),
+                });
             }
             Err(Unusable::Other(why)) => {
                 let cause = format!("{} is not the directory that skye created: {why}", path.display());
@@ -498,7 +510,7 @@ fn status(directory: BorrowedFd<'_>, name: &CStr) -> Result<FileStatus, Errno> {
     FileStatus::at(directory, name, AtFlags::SYMLINK_NOFOLLOW | AtFlags::EMPTY_PATH)
 }
 
-/// Checks the result of mkdir: a directory of this user, with mode 0700 if the mode counts.
+/// Checks the result of mkdir: a directory of this user, open to no one else if the mode counts.
 fn check_new(stat: &FileStatus, mode_counts: bool) -> Result<(), String> {
     let mode = stat.mode;
     let own = rustix::process::geteuid().as_raw();
@@ -509,7 +521,7 @@ fn check_new(stat: &FileStatus, mode_counts: bool) -> Result<(), String> {
             "it belongs to user {}, not to {own}; some servers change the owner of root's files",
             stat.user_id
         ))
-    } else if mode_counts && mode & 0o5777 != 0o700 {
+    } else if mode_counts && mode & 0o5077 != 0 {
         Err(format!("its mode is {:04o}, not 0700", mode & 0o7777))
     } else {
         Ok(())

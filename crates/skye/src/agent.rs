@@ -191,24 +191,18 @@ impl Agent<'_> {
         Ok(FromAgent::MachineChecked { checks })
     }
 
-    /// Returns the name of its work directory, and of all work directories in its directory.
+    /// Returns the names of all work directories in its directory.
     fn neighbours(&self) -> Result<FromAgent, UserError> {
         let action = "list its directory";
         if simulation::is_named(&self.arguments.dir) {
-            return Ok(FromAgent::Neighbours { own: String::new(), names: Vec::new() });
+            return Ok(FromAgent::Neighbours { names: Vec::new() });
         }
         let entries =
             std::fs::read_dir(&self.arguments.dir).map_err(|error| UserError::new(action, error))?;
         let names = entries.flatten().map(|entry| entry.file_name());
         let ours = names.filter(|name| is_work_directory(name.as_encoded_bytes()));
         let names = ours.filter_map(|name| name.into_string().ok()).take(NEIGHBOURS_MAX).collect();
-        Ok(FromAgent::Neighbours { own: self.own_name(), names })
-    }
-
-    /// Returns the name of its work directory; empty if it has none.
-    fn own_name(&self) -> String {
-        let name = self.session.as_ref().and_then(Session::path).and_then(std::path::Path::file_name);
-        name.map_or(String::new(), |name| name.to_string_lossy().into_owned())
+        Ok(FromAgent::Neighbours { names })
     }
 
     fn open(&mut self, processes: Option<&[u32]>, clients_per_machine: u32) -> Result<FromAgent, UserError> {
@@ -223,8 +217,10 @@ impl Agent<'_> {
         session.know(processes, clients_per_machine);
         let hidden_sources = session.hidden_sources().to_vec();
         let clock_read_ns = session.clock_read_ns();
+        let name = session.path().and_then(std::path::Path::file_name);
+        let work_directory_name = name.map_or(String::new(), |name| name.to_string_lossy().into_owned());
         self.session = Some(session);
-        Ok(FromAgent::Opened { hidden_sources, clock_read_ns, own: self.own_name() })
+        Ok(FromAgent::Opened { hidden_sources, clock_read_ns, work_directory_name })
     }
 
     fn session(&mut self, action: &str) -> Result<&mut Session, UserError> {

@@ -237,7 +237,7 @@ explained! {
         meaning: "The network moves no more bytes per second.",
         evidence: "As a saturated server, and the interface carried at least {network} of the requested bytes. Another \
             block size moves the same bytes. If none was tried, blocks of at least {large_blocks}, or a stream through \
-            the page cache. A stream without experiments has at least {line_full} of a known limit. Known limits are \
+            the page cache. A stream without experiments has at least {line_saturated} of a known limit. Known limits are \
             the rate in an experiment on another test, a queueing discipline of this host (tbf, netem, cake), or the \
             interface's speed. If the CPUs were more than {ends_busy} busy and no other block size was tried, it is \
             not clear: they may limit either end.",
@@ -410,7 +410,7 @@ explained! {
     }
     HelperCpu BY_COUNTERS {
         meaning: "One thread that works for the target is saturated: a daemon, encryption, an array, a loop device.",
-        evidence: "A helper was on a CPU for at least {helper_full} of the time ({loop_full} for all threads of a loop \
+        evidence: "A helper was on a CPU for at least {helper_saturated} of the time ({loop_saturated} for all threads of a loop \
             device together). Helpers are daemons of the target's file system (ssh of sshfs), and kernel threads for \
             it or its stack (loop, kcryptd, md). Or the kernel's threads for one queue of it used {helpers_cpus} of \
             all CPUs together, while {cpus_in_use} of all CPUs were in use. Threads slept at the same time, and \
@@ -447,7 +447,7 @@ explained! {
             {clients_cpus} of its CPUs, and no more exact limit applies to that many of them. Confirmed only in a \
             sweep over clients, if the rate grew by less than {clients_gave_nothing} of their number's growth. With \
             --observe, a saturated part of the server is the verdict instead. Parts are its CPUs, CPU quota, link or \
-            device at {server_full}, or NFS threads of which at most {server_woken} of the packets woke one.",
+            device at {server_saturated}, or NFS threads of which at most {server_woken} of the packets woke one.",
         try_next: "Run it with half the clients. If the rate stays the same, the shared part is saturated; if it \
             halves, add clients. Add --observe SERVER:DIR to sample the server's counters.",
         does_not_mean: "A saturated server: a slow reply to each client looks the same from here.",
@@ -467,7 +467,7 @@ explained! {
             shares.",
         evidence: "Experiments show a target between saturation and headroom, or one that neither bytes nor operations \
             alone limit. Or threads were on a CPU for most of their time and asleep for at least {nearly_blocked} of \
-            it. Or large blocks that are read from a server and written back fill {line_full_in_turn} of the link in \
+            it. Or large blocks that are read from a server and written back fill {line_saturated_in_turn} of the link in \
             turn. Or in a sweep over clients, more of them gain, but less than in proportion. Likely at best.",
         try_next: "Relieve either limit. A sweep of depth (--sweep q1..q64) shows both ends: latency on one side, the \
             cap on the other.",

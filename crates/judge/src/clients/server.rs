@@ -8,8 +8,8 @@ use model::run::{ServerUse, Verdict};
 
 use crate::JudgeInput;
 
-/// Share from which CPUs, a link or a device count as full.
-const FULL: f64 = 0.9;
+/// Share from which CPUs, a link or a device count as saturated.
+const SATURATED: f64 = 0.9;
 /// Threads of a server count as busy if at most this share of the packets woke one.
 const WOKEN_SHARE_MAX: f64 = 0.5;
 /// With fewer requests in a busy device than this, each waits for the one before.
@@ -19,24 +19,25 @@ const BANDWIDTH_BYTES: u64 = 64 << 10;
 
 /// The thresholds that explanations of limiters name.
 pub(crate) const THRESHOLDS: &[Threshold] =
-    &[("server_full", Figure::Share(FULL)), ("server_woken", Figure::Share(WOKEN_SHARE_MAX))];
+    &[("server_saturated", Figure::Share(SATURATED)), ("server_woken", Figure::Share(WOKEN_SHARE_MAX))];
 
 /// Part of a server, with its share of what it can do.
 struct Part {
     limiter: Limiter,
     share: f64,
-    is_full: bool,
+    is_saturated: bool,
     observation: Observation,
 }
 
-/// Returns the verdict about the first server of which a part is full; `None` if none is. `evidence` is that of the clients.
-pub(super) fn full(input: &JudgeInput<'_>, evidence: &[Observation]) -> Option<Verdict> {
-    let full_of = |server| parts(server, input).into_iter().filter(|part| part.is_full).collect::<Vec<_>>();
-    let full = input.record.seen.servers.iter().map(full_of).find(|full| !full.is_empty())?;
-    let of_server = full.iter().map(|part| part.observation.clone());
+/// Returns the verdict about the first server of which a part is saturated; `None` if none is. `evidence` is that of the clients.
+pub(super) fn saturated(input: &JudgeInput<'_>, evidence: &[Observation]) -> Option<Verdict> {
+    let saturated_parts =
+        |server| parts(server, input).into_iter().filter(|part| part.is_saturated).collect::<Vec<_>>();
+    let parts = input.record.seen.servers.iter().map(saturated_parts).find(|parts| !parts.is_empty())?;
+    let of_server = parts.iter().map(|part| part.observation.clone());
     let observations = evidence.iter().cloned().chain(of_server).collect();
-    let has_threads = full.iter().any(|part| matches!(part.observation, Observation::ServerThreads { .. }));
-    let (one, other) = (full.first()?, full.get(1));
+    let has_threads = parts.iter().any(|part| matches!(part.observation, Observation::ServerThreads { .. }));
+    let (one, other) = (parts.first()?, parts.get(1));
     let verdict = match other {
         // Threads that wait for a busy device are as busy as those that are too few for it.
         Some(other) if other.limiter != one.limiter => {
@@ -53,14 +54,14 @@ pub(super) fn observations(input: &JudgeInput<'_>) -> Vec<Observation> {
     servers.flat_map(|server| parts(server, input)).map(|part| part.observation).collect()
 }
 
-/// Returns CPUs, link, busiest device and threads of a server, as far as they were seen. Full CPUs or a full link explain
-/// busy threads, so these count only where neither is full.
+/// Returns CPUs, link, busiest device and threads of a server, as far as they were seen. Saturated CPUs or a saturated link explain
+/// busy threads, so these count only where neither is saturated.
 fn parts(server: &ServerUse, input: &JudgeInput<'_>) -> Vec<Part> {
     let first: Vec<_> = cpus(server).into_iter().chain(quota(server)).chain(link(server)).collect();
-    let explains = |parts: &[Part]| parts.iter().any(|part| part.is_full);
+    let explains = |parts: &[Part]| parts.iter().any(|part| part.is_saturated);
     let is_explained = explains(&first);
     let rest = device(server, input).into_iter().chain(threads(server));
-    let rest = rest.map(|part| Part { is_full: part.is_full && !is_explained, ..part });
+    let rest = rest.map(|part| Part { is_saturated: part.is_saturated && !is_explained, ..part });
     first.into_iter().chain(rest).collect()
 }
 
@@ -69,7 +70,7 @@ fn cpus(server: &ServerUse) -> Option<Part> {
     Some(Part {
         limiter: Limiter::ServerSaturated,
         share,
-        is_full: share >= FULL,
+        is_saturated: share >= SATURATED,
         observation: Observation::ServerCpus {
             server: server.name.as_str().into(),
             busy_share: Share(share),
@@ -83,7 +84,7 @@ fn quota(server: &ServerUse) -> Option<Part> {
     Some(Part {
         limiter: Limiter::ServerSaturated,
         share: quota.used_up_share,
-        is_full: quota.used_up_share >= FULL,
+        is_saturated: quota.used_up_share >= SATURATED,
         observation: Observation::ServerQuota {
             server: server.name.as_str().into(),
             cpus: Ratio(quota.cpus),
@@ -107,7 +108,7 @@ fn link(server: &ServerUse) -> Option<Part> {
     Some(Part {
         limiter: Limiter::NetworkBandwidth,
         share: share.min(1.0),
-        is_full: share >= FULL,
+        is_saturated: share >= SATURATED,
         observation: Observation::ServerLink {
             server: server.name.as_str().into(),
             interface: network.interface.as_str().into(),
@@ -128,7 +129,7 @@ fn device(server: &ServerUse, input: &JudgeInput<'_>) -> Option<Part> {
     Some(Part {
         limiter,
         share: busiest.busy_share,
-        is_full: busiest.busy_share >= FULL,
+        is_saturated: busiest.busy_share >= SATURATED,
         observation: Observation::ServerDevice {
             server: server.name.as_str().into(),
             device: busiest.name.as_str().into(),
@@ -144,7 +145,7 @@ fn threads(server: &ServerUse) -> Option<Part> {
     Some(Part {
         limiter: Limiter::ServerSaturated,
         share: 1.0 - woken_share,
-        is_full: woken_share <= WOKEN_SHARE_MAX,
+        is_saturated: woken_share <= WOKEN_SHARE_MAX,
         observation: Observation::ServerThreads {
             server: server.name.as_str().into(),
             threads: Count(nfsd.threads),
@@ -243,10 +244,10 @@ mod tests {
 
     #[test]
     fn more_clients_confirm_or_refute_server_limiter() {
-        let full = |server: &mut ServerUse| {
+        let saturated = |server: &mut ServerUse| {
             (server.devices[0].busy_share, server.devices[0].requests) = (0.98, 20.0);
         };
-        let of = |fewer| limit(&judged_row("read:rnd4k:q4", fewer, full));
+        let of = |fewer| limit(&judged_row("read:rnd4k:q4", fewer, saturated));
         assert_eq!(of(None), (Limiter::DeviceOps, Confidence::Likely));
         // Four clients make 400 operations a second.
         assert_eq!(of(Some((2, 395.0))), (Limiter::DeviceOps, Confidence::Confirmed));

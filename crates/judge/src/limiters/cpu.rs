@@ -125,7 +125,7 @@ fn all_cpus(reading: &Reading<'_>) -> Verdict {
         reading.mostly_running(),
         others.map(|others| Observation::OthersUsedCpus { cpus: Mean(others) }),
         device_busy(reading),
-        reading.answers_if_full(),
+        reading.answers_if_saturated(),
     ];
     let share = reading.on_cpu() + reading.budget.run_queue;
     if disturbance::from_input(&reading.input, |_| false).foreign_cpus >= OTHERS_CPU_RATIO_MIN * own {

@@ -13,10 +13,10 @@ use crate::experiments::Load;
 use crate::reading::Reading;
 
 /// A helper that was on a CPU for this share of the time could do no more.
-const FULL: f64 = 0.9;
+const SATURATED: f64 = 0.9;
 /// The same share for the threads of a loop device's queue. One works at a time, and handing over takes some of the
 /// time.
-const LOOP_FULL: f64 = 0.8;
+const LOOP_SATURATED: f64 = 0.8;
 /// Threads of one queue with this share of all CPUs used most of them: the test and the rest of the kernel used some.
 const MOST_CPUS: f64 = 0.5;
 /// A machine whose CPUs were in use for this share of the time had none left.
@@ -36,8 +36,8 @@ const FILE_SYSTEM_HELPERS: &[(&str, &str)] = &[
 
 /// The thresholds that its explanation names.
 pub(super) const THRESHOLDS: &[Threshold] = &[
-    ("helper_full", Figure::Share(FULL)),
-    ("loop_full", Figure::Share(LOOP_FULL)),
+    ("helper_saturated", Figure::Share(SATURATED)),
+    ("loop_saturated", Figure::Share(LOOP_SATURATED)),
     ("helpers_cpus", Figure::Share(MOST_CPUS)),
     ("cpus_in_use", Figure::Share(ALL_CPUS)),
 ];
@@ -49,29 +49,29 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     }
     let helpers = &reading.system()?.helpers;
     let target = reading.input.target();
-    let full = full(helpers, target).or_else(|| on_all_cpus(&reading.input))?;
-    // A helper that does more at more depth is not full.
+    let saturated = saturated(helpers, target).or_else(|| on_all_cpus(&reading.input))?;
+    // A helper that does more at more depth is not saturated.
     if reading.load().is(Load::Headroom) {
         return None;
     }
     let evidence = seen![
         reading.time_spent(),
         reading.dominant_wait(&[WaitClass::Remote, WaitClass::Device, WaitClass::Page]),
-        Some(full),
+        Some(saturated),
         if reading.gain().is_some() { reading.answers() } else { Vec::new() },
     ];
     Some(
         Verdict::new(Limiter::HelperCpu, reading.budget.blocked, evidence)
-            // A process with several threads may use as much without any of them being full.
+            // A process with several threads may use as much without any of them being saturated.
             .at_most(Confidence::Likely)
             .advise([Advice::ParallelHelpers {}]),
     )
 }
 
 /// A helper of this target that can do no more.
-fn full(helpers: &[Helper], target: &Target) -> Option<Observation> {
+fn saturated(helpers: &[Helper], target: &Target) -> Option<Observation> {
     let mut ours = helpers.iter().filter(|helper| works_for(helper, target));
-    if let Some(helper) = ours.find(|helper| helper.cpu_share >= FULL) {
+    if let Some(helper) = ours.find(|helper| helper.cpu_share >= SATURATED) {
         return Some(Observation::HelperBusy {
             helper: format!("{} (pid {})", helper.name, helper.pid).into(),
             busy_share: Share(helper.cpu_share),
@@ -82,11 +82,11 @@ fn full(helpers: &[Helper], target: &Target) -> Option<Observation> {
     let worked = loops.map(|device| (device, used_by_queue(helpers, &device.name)));
     let (device, cpu_share) = worked.max_by(|a, b| a.1.total_cmp(&b.1))?;
     let (device, busy_share) = (device.name.as_str().into(), Share(cpu_share));
-    (cpu_share >= LOOP_FULL).then_some(Observation::LoopBusy { device, busy_share })
+    (cpu_share >= LOOP_SATURATED).then_some(Observation::LoopBusy { device, busy_share })
 }
 
 /// Kernel threads of one queue of this target that use most CPUs of a machine without a free one, though none of them is
-/// full.
+/// saturated.
 pub(crate) fn on_all_cpus(input: &JudgeInput<'_>) -> Option<Observation> {
     let seen = &input.record.seen;
     let (cpu, helpers) = (seen.cpu.as_ref()?, &seen.system.as_ref()?.helpers);

@@ -13,7 +13,7 @@ use crate::reading::Reading;
 
 /// Blocks of at least this size may also be limited by their bytes, where no experiment was made.
 pub(super) const LARGE_BYTES: u64 = 64 << 10;
-/// Few targets are full with up to this many operations in flight.
+/// Few targets are saturated with up to this many operations in flight.
 const FEW_IN_FLIGHT_MAX: f64 = 4.0;
 
 /// The thresholds that its explanation names.
@@ -63,7 +63,7 @@ fn depth_advice(reading: &Reading<'_>) -> Vec<Advice> {
     if reading.has_experiments() {
         return vec![Advice::MeasureLonger {}];
     }
-    // A line between the test and its target may be nearly full.
+    // A line between the test and its target may be nearly saturated.
     if reading.is_remote {
         return vec![super::saturation::untried_advice(reading)];
     }

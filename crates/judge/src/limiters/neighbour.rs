@@ -12,7 +12,7 @@ use crate::reading::Reading;
 
 /// If others have at least this share of the device's bytes, they are named before the device.
 const FOREIGN_SHARE_MIN: f64 = 0.25;
-/// Fewest operations in flight with which a device may be full, where no experiment was made.
+/// Fewest operations in flight with which a device may be saturated, where no experiment was made.
 const IN_FLIGHT_MIN: f64 = 4.0;
 /// Requests in the device per operation that we wait for, above which others have requests there too.
 const REQUESTS_PER_OP_MIN: f64 = 1.25;
@@ -47,7 +47,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     if reading.gain().is_some_and(|gain| gain.low > 1.0 / (1.0 - foreign)) {
         return None;
     }
-    let is_full = reading.load().is(Load::Full);
+    let is_saturated = reading.load().is(Load::Saturated);
     let more = reading.occupancy().filter(|occupancy| *occupancy > REQUESTS_PER_OP_MIN);
     let name = || Name::from(device.name.as_str());
     let evidence = seen![
@@ -59,7 +59,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     ];
     Some(
         Verdict::new(Limiter::NoisyNeighbour, reading.budget.blocked * foreign, evidence)
-            .at_most(if is_full { Confidence::Confirmed } else { Confidence::Likely })
+            .at_most(if is_saturated { Confidence::Confirmed } else { Confidence::Likely })
             .advise([Advice::FindOthers { device: name() }]),
     )
 }

@@ -60,7 +60,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
         reading.dominant_wait(&[WaitClass::Queue]),
         reading.at_target().filter(|_| is_held_above && !is_short),
         queue.filter(|_| is_held_above),
-        reading.answers_if_full(),
+        reading.answers_if_saturated(),
     ];
     let share = queued.max(f64::from(u8::from(is_full))) * reading.budget.blocked;
     Some(

@@ -78,7 +78,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
         return None;
     }
     let (is_tried, is_sure) = match reading.load() {
-        LoadEstimate::Known { load: Load::Full, is_sure, .. } => (true, is_sure),
+        LoadEstimate::Known { load: Load::Saturated, is_sure, .. } => (true, is_sure),
         LoadEstimate::Known { load: Load::Between, .. } => return Some(knee(reading)),
         LoadEstimate::Known { load: Load::Headroom, .. } | LoadEstimate::Contradictory => return None,
         LoadEstimate::Untested => (false, false),
@@ -154,7 +154,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     Some(if is_sure && is_of_one_unit && !below { found } else { found.at_most(Confidence::Likely) })
 }
 
-/// Returns true if a full target counts bytes. Without experiments, the usual unit for blocks of that size decides.
+/// Returns true if a saturated target counts bytes. Without experiments, the usual unit for blocks of that size decides.
 fn counts_bytes(reading: &Reading<'_>) -> bool {
     let block_bytes = reading.input.data().map_or(0, |data| data.block_bytes);
     match reading.unit() {

@@ -11,11 +11,11 @@ use crate::experiments::LoadEstimate;
 use crate::reading::Reading;
 
 /// A rate of at least this share of the line's capacity saturates the line.
-const FULL: f64 = 0.85;
+const SATURATED: f64 = 0.85;
 /// More than this multiple of a limit cannot have passed: part of the bytes followed after the measured time.
 const LIMIT_EXCESS_MAX: f64 = 1.15;
 /// A rate below this share does not saturate it.
-const NOT_FULL: f64 = 0.8;
+const NOT_SATURATED: f64 = 0.8;
 /// If the sum of both directions is at least this share, they saturate the line in turn.
 const ALTERNATING_SHARE_MIN: f64 = 0.9;
 /// Minimum duration of a test whose rate is compared with the line: a shorter one may fit into the burst of a limit.
@@ -25,9 +25,9 @@ const LONG_BLOCK_SECONDS: f64 = 0.01;
 
 /// The thresholds that explanations name.
 pub(super) const THRESHOLDS: &[Threshold] = &[
-    ("line_full", Figure::Share(FULL)),
-    ("line_not_full", Figure::Share(NOT_FULL)),
-    ("line_full_in_turn", Figure::Share(ALTERNATING_SHARE_MIN)),
+    ("line_saturated", Figure::Share(SATURATED)),
+    ("line_not_saturated", Figure::Share(NOT_SATURATED)),
+    ("line_saturated_in_turn", Figure::Share(ALTERNATING_SHARE_MIN)),
 ];
 
 /// Stores two facts about the line in all rows: the highest rate of a test, and the line's throughput. The throughput
@@ -43,7 +43,7 @@ pub(crate) fn share_network_peaks(rows: &mut [PhaseRecord]) -> bool {
         rows.iter().filter_map(rate).reduce(f64::max)
     };
     let most = [most(|network| network.received_bytes), most(|network| network.sent_bytes)];
-    let full = |row: &PhaseRecord| {
+    let saturated = |row: &PhaseRecord| {
         let depth = row.judged.sensitivity.as_ref()?.depth.as_ref()?;
         let verdict = row.judged.verdict.as_ref()?;
         let is_part = verdict.ranking.iter().any(|part| part.limiter == Limiter::NetworkBandwidth);
@@ -55,7 +55,7 @@ pub(crate) fn share_network_peaks(rows: &mut [PhaseRecord]) -> bool {
         let rate = times * bytes_per_second(row.seen.system.as_ref()?.network.as_ref()?, row);
         Some(rate).filter(|rate| rate.is_finite())
     };
-    let line = rows.iter().filter_map(full).reduce(f64::max);
+    let line = rows.iter().filter_map(saturated).reduce(f64::max);
     let systems = rows.iter_mut().filter_map(|row| row.seen.system.as_mut());
     for network in systems.filter_map(|system| system.network.as_mut()) {
         network.line_bytes_per_second = line;
@@ -96,7 +96,7 @@ fn reached(network: &NetworkUse, row: &PhaseRecord) -> Option<Observation> {
     let (source, limit, rate) = [shaped, speed]
         .into_iter()
         .flatten()
-        .find(|(_, limit, rate)| (FULL..=LIMIT_EXCESS_MAX).contains(&(rate / limit)))?;
+        .find(|(_, limit, rate)| (SATURATED..=LIMIT_EXCESS_MAX).contains(&(rate / limit)))?;
     Some(Observation::BytesAllowed {
         source: source.into(),
         device: network.interface.as_str().into(),
@@ -115,13 +115,13 @@ fn alternates_directions(reading: &Reading<'_>, network: &NetworkUse, line: f64)
     }) && both >= ALTERNATING_SHARE_MIN * line
 }
 
-/// A line that is full of pages which the kernel writes behind the test, while it holds the writers back.
+/// A line that is saturated by pages which the kernel writes behind the test, while it holds the writers back.
 pub(super) fn writeback_fills_line(reading: &Reading<'_>) -> Option<Verdict> {
     let network = reading.system()?.network.as_ref().filter(|_| reading.is_remote)?;
     let reached = reached(network, reading.input.record);
     let line = network
         .line_bytes_per_second
-        .filter(|line| bytes_per_second(network, reading.input.record) >= FULL * line);
+        .filter(|line| bytes_per_second(network, reading.input.record) >= SATURATED * line);
     if reached.is_none() && line.is_none() {
         return None;
     }
@@ -141,7 +141,7 @@ fn line_use(network: &NetworkUse, line: f64) -> Observation {
 }
 
 /// Judges a test on data of a server without experiments. The line's throughput is known if an experiment on another
-/// test of the run filled the line. Otherwise, a readable limit may tell it, and a faster test shows that it was not full
+/// test of the run filled the line. Otherwise, a readable limit may tell it, and a faster test shows that it was not saturated
 /// here. Of a buffered stream, the kernel reads ahead and writes behind: several requests are under way whatever the
 /// caller's depth, and that depth says nothing.
 pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
@@ -157,15 +157,16 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     let reached = reached(network, reading.input.record);
     let line = network.line_bytes_per_second;
     let share = line.map(|line| bytes_per_second(network, reading.input.record) / line);
-    let moved = moved(network, reading.input.record).filter(|(_, share)| line.is_none() && *share < NOT_FULL);
+    let moved =
+        moved(network, reading.input.record).filter(|(_, share)| line.is_none() && *share < NOT_SATURATED);
     let alternates_directions =
         line.or(moved.map(|moved| moved.0)).is_some_and(|line| alternates_directions(reading, network, line));
     let share = share.or(moved.map(|moved| moved.1));
     let (limiter, advice) = match share {
         _ if reached.is_some() => (Limiter::NetworkBandwidth, Advice::FasterLink {}),
-        Some(share) if share >= FULL => (Limiter::NetworkBandwidth, Advice::FasterLink {}),
+        Some(share) if share >= SATURATED => (Limiter::NetworkBandwidth, Advice::FasterLink {}),
         Some(_) if alternates_directions => (Limiter::Mixed, super::saturation::untried_advice(reading)),
-        Some(share) if share < NOT_FULL => {
+        Some(share) if share < NOT_SATURATED => {
             (Limiter::RemoteLatency, super::saturation::untried_advice(reading))
         }
         None if !reading.is_stream() => return None,

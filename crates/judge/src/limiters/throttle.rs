@@ -80,7 +80,7 @@ pub(super) fn readable_limit(reading: &Reading<'_>) -> Option<Verdict> {
     // Threads that wait in the device have passed all limits above it, but none below it. The exception is a device
     // that is served by software without a CPU.
     let is_in_device = reading.waits_in_target() == Some(true);
-    let has_no_cpu = reading.is_short_of_cpus() && reading.load().is(Load::Full);
+    let has_no_cpu = reading.is_short_of_cpus() && reading.load().is(Load::Saturated);
     let near =
         if is_in_device && !has_no_cpu { CAP_TOLERANCE_EXACT } else { limit_tolerance(&reading.input) };
     let (source, allowed) = reached(&reading.input, near)?;
@@ -89,7 +89,7 @@ pub(super) fn readable_limit(reading: &Reading<'_>) -> Option<Verdict> {
         reading.time_spent(),
         reading.at_target().filter(|_| is_above),
         Some(allowed),
-        reading.answers_if_full(),
+        reading.answers_if_saturated(),
     ];
     Some(
         Verdict::new(Limiter::IoThrottle, reading.budget.blocked, evidence)
@@ -137,7 +137,7 @@ pub(super) fn inferred_limit(reading: &Reading<'_>) -> Option<Verdict> {
         Some((Unit::Operations, true)) => Advice::FindLimitOfOperations {},
         _ => Advice::FindLimit {},
     };
-    let evidence = seen![reading.time_spent(), reading.at_target(), reading.answers_if_full()];
+    let evidence = seen![reading.time_spent(), reading.at_target(), reading.answers_if_saturated()];
     let share = reading.budget.blocked * (1.0 - occupancy);
     let found = Verdict::new(Limiter::IoThrottle, share, evidence).advise([advice]);
     // Without an experiment, a lock or a slow path above the device looks the same, unless the device has next to nothing

@@ -684,7 +684,7 @@ fn busy_helper_of_the_target_is_helper_cpu() {
     queue("loop0").is(Limiter::HelperCpu, Likely);
     assert_ne!(limiter_of(&queue("loop1")), Limiter::HelperCpu);
     assert_ne!(limiter_of(&queue("loop01")), Limiter::HelperCpu);
-    // Ciphers have threads on all CPUs, and none of them is full.
+    // Ciphers have threads on all CPUs, and none of them is saturated.
     let mut cipher = queue("kcryptd/253:0");
     cipher.target().device_stack[0].kind = DeviceKind::DeviceMapper;
     assert_ne!(limiter_of(&cipher), Limiter::HelperCpu);

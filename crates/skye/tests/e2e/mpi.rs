@@ -128,10 +128,12 @@ fn interrupted_job_of_open_mpi_is_saved() {
     let saved = scratch(ROOM);
     let json = saved.path().join("run.json");
     let words = "--time 60 --test read:rnd4k:buffered:rate=100 --json";
-    let mut running = ranks(OPEN_MPI, 2, run(directory.path(), words).arg(&json)).spawn();
+    // Open MPI kills all ranks a second after its signal. On a busy machine, skye needs longer to save.
+    let (launcher, options) = OPEN_MPI;
+    let patient = [options, &["--mca", "odls_base_sigkill_timeout", "30"]].concat();
+    let mut running = ranks((launcher, &patient), 2, run(directory.path(), words).arg(&json)).spawn();
     eventually("the files of both", || leftovers(directory.path()).len() >= 2);
     std::thread::sleep(Duration::from_secs(4));
-    // Open MPI kills all ranks two seconds after its own signal.
     running.signal(Signal::INT);
     let ran = running.wait().did_not_panic();
     let text = std::fs::read_to_string(&json).unwrap_or_else(|error| panic!("{error}: {ran}"));

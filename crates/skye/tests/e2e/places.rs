@@ -346,6 +346,24 @@ fn unwritable_store_is_reported_before_measuring() {
 }
 
 #[test]
+fn default_acl_without_owner_rights_is_reported() {
+    xtask::require!(root, user, loop, ext4);
+    let ext4 = LoopFs::new("ext4", 64, &[], "");
+    crate::support::program::give_to_other_user(ext4.path());
+    // Version 2; then tag, permissions and ID of owner, group and others.
+    let mut acl = 2_u32.to_le_bytes().to_vec();
+    for (tag, permissions) in [(1_u16, 0_u16), (4, 5), (32, 5)] {
+        acl.extend([tag.to_le_bytes(), permissions.to_le_bytes(), [0xff; 2], [0xff; 2]].as_flattened());
+    }
+    let empty = rustix::fs::XattrFlags::empty();
+    rustix::fs::setxattr(ext4.path(), "system.posix_acl_default", &acl, empty).unwrap();
+    let run = skye().arg("run").arg(ext4.path()).words("--test stat:files=5 --time 0.1 --size 1m --no-save");
+    let ran = run.by_other_user().run().did_not_panic();
+    ran.exits(2).stderr_contains(&["a default ACL denies access to its owner", "setfacl -k"]);
+    assert_nothing_left(ext4.path());
+}
+
+#[test]
 fn user_option_saves_results_for_calling_user() {
     xtask::require!(root, user);
     let home = scratch(64 << 20);
