@@ -18,8 +18,12 @@ pub(crate) fn is_thread_alive(root: &Root, thread: i32) -> bool {
 
 fn is_stat_alive(root: &Root, stat: &str) -> bool {
     let state = |text: String| text.rsplit_once(") ")?.1.chars().next();
-    // Its name may have brackets, so the last one ends it.
-    root.read(stat).is_some_and(|text| !matches!(state(text), Some('Z' | 'X' | 'x')))
+    match root.read(stat) {
+        // Its name may have brackets, so the last one ends it.
+        Some(text) => !matches!(state(text), Some('Z' | 'X' | 'x')),
+        // In a sandbox, it may be there and unreadable.
+        None => root.exists(stat),
+    }
 }
 
 #[cfg(test)]

@@ -42,7 +42,7 @@ pub struct Obstacles {
 }
 
 /// Finds all reasons not to erase the device of this name. Without its descriptor, files of loop devices are not
-/// checked. `progress` counts steps of the search.
+/// checked. `progress` counts steps of the search. An error that `root` has recorded is a reason.
 pub fn obstacles(root: &Root, name: &str, device: Option<BorrowedFd<'_>>, progress: &AtomicU64) -> Obstacles {
     let (hidden, unreadable) = hidden(root);
     let mut found = Obstacles { hidden, unreadable, ..Obstacles::default() };
@@ -108,6 +108,7 @@ pub fn obstacles(root: &Root, name: &str, device: Option<BorrowedFd<'_>>, progre
     );
     found.unreadable.extend(unreadable_clause("open files", &opened.unreadable_files));
     found.unreadable.extend(unreadable_clause("rings of io_uring", &opened.unreadable_rings));
+    found.hidden.extend(root.failure().map(str::to_owned));
     found
 }
 

@@ -24,7 +24,8 @@ const SECTOR_BYTES: u64 = 512;
 pub fn holding(root: &Root, target: &Target) -> Option<DeviceUsage> {
     let name = &target.top_device().filter(|_| target.kind == TargetKind::Device)?.name;
     let place = SysfsDevice::by_name(root, name)?;
-    let parts = parts(root, &all_mounts(root).visible, name);
+    // It may have gone since.
+    let parts = Some(parts(root, &all_mounts(root).visible, name)).filter(|parts| !parts.is_empty())?;
     Some(DeviceUsage {
         serial: serial(root, &place.disk),
         wwn: wwn(root, &place.disk),

@@ -23,7 +23,7 @@ use crate::device::{SysfsDevice, numbers};
 use crate::identity::{FUSE_MAGIC, magic_of};
 use crate::loop_file::has_unique_inodes;
 use crate::parse::mountinfo::unescape;
-use crate::root::Root;
+use crate::root::{Root, is_absent};
 
 /// Samples of the open files. A process that udev started is gone before the last, and a ring that is busy shows its files
 /// in one of them.
@@ -108,6 +108,14 @@ impl SearchTarget {
             FileType::Unknown => PathMatch::Untyped,
             _ => PathMatch::NoMatch,
         })
+    }
+
+    /// Returns true for an error that may hide what is wanted. Servers that do not respond hide files, and no device.
+    fn is_hidden_by(&self, errno: Errno) -> bool {
+        match errno {
+            Errno::STALE | Errno::NOTCONN | Errno::HOSTDOWN | Errno::TIMEDOUT => self.file.is_some(),
+            errno => !is_absent(errno),
+        }
     }
 
     fn is_file(&self, found: &Statx) -> bool {
@@ -285,7 +293,7 @@ fn descriptor_usage(root: &Root, task: i32, wanted: &SearchTarget) -> Result<Tab
                     Err(unread) => table.unread = Some(unread),
                 }
             }
-            Err(Errno::PERM | Errno::ACCESS) => table.unread = Some(Unreadable::Files),
+            Err(errno) if wanted.is_hidden_by(errno) => table.unread = Some(Unreadable::Files),
             // It was closed since, or leads nowhere.
             Ok(_) | Err(_) => {}
         }
@@ -378,7 +386,7 @@ fn mapped(root: &Root, task: i32, wanted: &SearchTarget) -> Result<Mapped, Unrea
         match wanted.match_path(&path) {
             Ok(PathMatch::To(name)) => return Ok(Mapped::SearchTarget(name)),
             Ok(PathMatch::Untyped) if is_ring(&path) => found = Mapped::Ring,
-            Err(Errno::PERM | Errno::ACCESS) => return Err(Unreadable::Files),
+            Err(errno) if wanted.is_hidden_by(errno) => return Err(Unreadable::Files),
             // It was unmapped since, or is something else.
             Ok(_) | Err(_) => {}
         }

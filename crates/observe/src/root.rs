@@ -6,6 +6,7 @@ use std::io::{Read, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 
 use rustix::fs::{CWD, Mode, OFlags, RawDir, ResolveFlags, SeekFrom};
 use rustix::io::Errno;
@@ -28,19 +29,36 @@ const NUMBERED_PATH_BYTES: usize = 64;
 pub struct Root {
     path: PathBuf,
     is_running_system: bool,
+    failure: Option<FirstFailure>,
 }
+
+/// First error that hides something which is there: the path, and why it cannot be read.
+type FirstFailure = Arc<OnceLock<String>>;
 
 impl Root {
     /// Returns the root of the running system.
     pub fn system() -> Self {
-        Self { path: PathBuf::from("/"), is_running_system: true }
+        Self::at("/")
     }
 
     /// Returns the root of a tree that stands in for a machine, with `proc`, `sys` and other files.
     pub fn at(path: impl Into<PathBuf>) -> Self {
         let path = path.into();
         let is_running_system = path == Path::new("/");
-        Self { path, is_running_system }
+        Self { path, is_running_system, failure: None }
+    }
+
+    /// Returns the same root, which also keeps the first error that hides something. Only what is absent may read as absent
+    /// where a wrong answer costs data.
+    pub fn recording(&self) -> Self {
+        Self { failure: Some(FirstFailure::default()), ..self.clone() }
+    }
+
+    /// Returns the first error of a [`Root::recording`] that hid something, as a clause.
+    ///
+    /// Processes whose files this user may not open are no error: they are listed on their own.
+    pub fn failure(&self) -> Option<&str> {
+        self.failure.as_ref()?.get().map(String::as_str)
     }
 
     /// Returns true for the running system, which system calls describe too.
@@ -61,7 +79,14 @@ impl Root {
     /// Reads the text of a file, if it is there and may be read. Replaces bytes that are not UTF-8.
     pub fn read(&self, relative: &str) -> Option<String> {
         let mut bytes = Vec::new();
-        self.open(relative)?.take(FILE_BYTES_MAX).read_to_end(&mut bytes).ok()?;
+        if let Err(error) = self.open(relative)?.take(FILE_BYTES_MAX).read_to_end(&mut bytes) {
+            let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO);
+            // Drivers answer so for an attribute that a device does not have.
+            if !matches!(errno, Errno::INVAL | Errno::OPNOTSUPP) {
+                record(self.failure.as_ref(), &self.path(relative), errno);
+            }
+            return None;
+        }
         Some(
             String::from_utf8(bytes)
                 .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()),
@@ -94,7 +119,14 @@ impl Root {
         };
         let mut buffer = Vec::with_capacity(8192);
         let mut entries = RawDir::new(directory, buffer.spare_capacity_mut());
-        while let Some(Ok(entry)) = entries.next() {
+        while let Some(entry) = entries.next() {
+            let entry = match entry {
+                Ok(entry) => entry,
+                Err(errno) => {
+                    record(self.failure.as_ref(), &self.path(relative), errno);
+                    break;
+                }
+            };
             let name = entry.file_name().to_string_lossy();
             if name != "." && name != ".." {
                 names.push(name.into_owned());
@@ -118,13 +150,25 @@ impl Root {
 
     /// Opens a directory whose entries are numbers, such as those of processes and threads.
     pub(crate) fn numbered(&self, relative: &str) -> Option<NumberedEntries> {
-        self.descriptor(relative, OFlags::RDONLY | OFlags::DIRECTORY).map(NumberedEntries)
+        let directory = self.descriptor(relative, OFlags::RDONLY | OFlags::DIRECTORY)?;
+        let failure = self.failure.clone().map(|failure| (self.path(relative), failure));
+        Some(NumberedEntries { directory, failure })
     }
 
     fn descriptor(&self, relative: &str, flags: OFlags) -> Option<OwnedFd> {
         let flags = flags | OFlags::CLOEXEC;
         if self.is_running_system {
-            return rustix::fs::open(self.path(relative), flags, Mode::empty()).ok();
+            let path = self.path(relative);
+            let opened = rustix::fs::open(&path, flags, Mode::empty());
+            return opened
+                .inspect_err(|errno| {
+                    // The mounts of a process that has ended are an invalid argument.
+                    let is_listed = matches!(*errno, Errno::ACCESS | Errno::PERM | Errno::INVAL);
+                    if !(is_listed && is_of_process(relative)) {
+                        record(self.failure.as_ref(), &path, *errno);
+                    }
+                })
+                .ok();
         }
         let top = rustix::fs::open(&self.path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
         // After a rename or mount anywhere on the system while ".." is resolved, the kernel requires another try.
@@ -135,7 +179,11 @@ impl Root {
 
 /// An open directory with a subdirectory for each process or thread. Nothing here allocates.
 #[derive(Debug)]
-pub(crate) struct NumberedEntries(OwnedFd);
+pub(crate) struct NumberedEntries {
+    directory: OwnedFd,
+    /// Path of the directory, and what keeps the first error.
+    failure: Option<(PathBuf, FirstFailure)>,
+}
 
 impl NumberedEntries {
     /// Calls `visit` with each number that is there now.
@@ -150,11 +198,20 @@ impl NumberedEntries {
     }
 
     fn visit_with_buffer(&self, buffer: &mut [MaybeUninit<u8>], mut visit: impl FnMut(i32)) {
-        if rustix::fs::seek(&self.0, SeekFrom::Start(0)).is_err() {
-            return;
+        let failed = |errno| {
+            if let Some((path, failure)) = &self.failure {
+                record(Some(failure), path, errno);
+            }
+        };
+        if let Err(errno) = rustix::fs::seek(&self.directory, SeekFrom::Start(0)) {
+            return failed(errno);
         }
-        let mut entries = RawDir::new(&self.0, buffer);
-        while let Some(Ok(entry)) = entries.next() {
+        let mut entries = RawDir::new(&self.directory, buffer);
+        while let Some(entry) = entries.next() {
+            let entry = match entry {
+                Ok(entry) => entry,
+                Err(errno) => return failed(errno),
+            };
             let number = entry.file_name().to_str().ok().and_then(|name| name.parse().ok());
             if let Some(number) = number {
                 visit(number);
@@ -169,8 +226,30 @@ impl NumberedEntries {
         write!(rest, "{number}/{name}").ok()?;
         let length = NUMBERED_PATH_BYTES - rest.len();
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        rustix::fs::openat(&self.0, &path[..length], flags, Mode::empty()).ok().map(File::from)
+        rustix::fs::openat(&self.directory, &path[..length], flags, Mode::empty()).ok().map(File::from)
     }
+}
+
+/// Keeps the first error, unless it says that nothing is there.
+fn record(failure: Option<&FirstFailure>, path: &Path, errno: Errno) {
+    if let Some(failure) = failure
+        && !is_absent(errno)
+    {
+        let why = std::io::Error::from(errno);
+        let _ = failure.set(format!("{} cannot be read: {why}", path.display()));
+    }
+}
+
+/// Returns true for errors of a file, device or process that is not there, or has just gone.
+pub(crate) fn is_absent(errno: Errno) -> bool {
+    matches!(errno, Errno::NOENT | Errno::SRCH | Errno::NOTDIR | Errno::NXIO | Errno::NODEV)
+}
+
+/// Returns true for a path below the directory of a process.
+fn is_of_process(relative: &str) -> bool {
+    let below =
+        relative.trim_start_matches('/').strip_prefix("proc/").and_then(|below| below.split_once('/'));
+    below.is_some_and(|(process, _)| process.parse::<u32>().is_ok())
 }
 
 fn descriptor_path(descriptor: &OwnedFd) -> Option<PathBuf> {

@@ -122,7 +122,7 @@ pub fn ab(arguments: &AbArguments) -> CommandResult {
         return Err(Failure::Refused(problem));
     }
     // A signal ends the agents, too.
-    let interruption = clients.is_some().then(Interruption::catch_but_pipes).transpose()?;
+    let interruption = clients.is_some().then(Interruption::catch).transpose()?;
     let find = |path: &Path| match clients.clone().zip(interruption.clone()) {
         None => {
             Ok::<_, Failure>(SideTarget::here(ResolvedTarget::find(&root, path).map_err(Failure::refused)?))

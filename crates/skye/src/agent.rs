@@ -44,7 +44,7 @@ const SLICES: usize = (1_000_000_000 / SLICE_NS) as usize;
 /// Serves one coordinator, and ends with it.
 pub fn agent(arguments: &AgentArguments) -> CommandResult {
     arguments.hang_timeout.into_iter().for_each(hang_detection::set_limit);
-    let interruption = Interruption::catch_but_pipes()?;
+    let interruption = Interruption::catch()?;
     let raised = interruption.raised.clone();
     let is_ended = || signals::was_ended_before(Duration::ZERO);
     let wire = Wire::open(env!("CARGO_PKG_VERSION"), arguments.here, raised, is_ended);

@@ -270,7 +270,7 @@ impl Clients {
         let Some(hosts) = fleet_run::clients(&arguments)? else {
             return Err(Failure::Refused("no client is set: use --hosts before the program's flags".into()));
         };
-        Ok((Some(Self { arguments, hosts, interruption: Interruption::catch_but_pipes()? }), rest))
+        Ok((Some(Self { arguments, hosts, interruption: Interruption::catch()? }), rest))
     }
 }
 

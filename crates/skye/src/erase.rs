@@ -82,7 +82,7 @@ impl Erasure {
             allows_data: request.erase_data == Some(true),
             unreadable_processes: request.allow.contains(&Allow::UnreadableProcesses),
         };
-        let (root, tried, target) = (root.clone(), action.clone(), target.clone());
+        let (root, tried, target) = (root.recording(), action.clone(), target.clone());
         let work = move |progress: &AtomicU64| {
             // The same lock that the run will hold: the kernel knows holders that sysfs does not show.
             let locked = lock(&target, OFlags::RDONLY);
@@ -107,7 +107,7 @@ impl Erasure {
     /// As [`Erasure::check`]; or the device has changed since.
     pub fn claim(&self, root: &Root, target: &Target) -> Result<OwnedFd, UserError> {
         let (permission, erased, before) = (self.permission.clone(), self.erased.clone(), self.before);
-        let (root, target, tried) = (root.clone(), target.clone(), self.action.clone());
+        let (root, target, tried) = (root.recording(), target.clone(), self.action.clone());
         let work = move |progress: &AtomicU64| {
             let unknown = |error| UserError::new(&tried, error);
             let changed = |(cause, help): Change| UserError::new(&tried, cause).help(help);

@@ -326,7 +326,7 @@ pub fn check_clients(
     target: &Path,
     clients: Vec<ClientSpec>,
 ) -> Result<(Vec<ClientChecks>, Vec<String>), Failure> {
-    let interruption = Interruption::catch_but_pipes()?;
+    let interruption = Interruption::catch()?;
     let limits = DOCTOR_ALLOWANCES.iter().flat_map(allow_arguments).collect();
     let hosts = fleet::Clients::Hosts(clients);
     let mut fleet = connect(arguments, target, hosts, limits, OnLoss::Stop, &interruption)?;

@@ -38,7 +38,7 @@ pub fn selftest(arguments: &SelfTestArguments) -> CommandResult {
         outputs::check(path)?;
     }
     // We talk to rigs through pipes, and a rig may be gone.
-    let interruption = Interruption::catch_but_pipes()?;
+    let interruption = Interruption::catch()?;
     for cleaned in undone() {
         report_cleanup(&cleaned, |line| terminal::message("skye", line));
     }

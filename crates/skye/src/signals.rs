@@ -1,8 +1,8 @@
 //! Signals as flags: the first ends the run and keeps what was measured, a second skips saving. None skips the removal
 //! of files.
 //!
-//! SIGPIPE ends a run as a reader that is gone, and is no second signal. SIGXFSZ is caught so that the write fails with
-//! EFBIG. The process for the C library ignores the signals. The run stops it, or the kernel kills it with the thread
+//! The standard library ignores SIGPIPE, so a pipe without a reader is an error of the write. On stdout, it ends the run.
+//! SIGXFSZ is caught so that the write fails with EFBIG. The process for the C library ignores the signals. The run stops it, or the kernel kills it with the thread
 //! that started it.
 //!
 //! A panic of a worker reaches the driver as a message. A panic of the driver removes the work directory on its way
@@ -69,34 +69,21 @@ impl Interruption {
     /// # Errors
     /// The system refuses a handler or a thread.
     pub fn catch() -> Result<Self, Failure> {
-        Self::catch_these(&[&ENDING[..], &[SIGPIPE]].concat())
-    }
-
-    /// Catches the same signals except PIPE, for programs that write into pipes other than stdout. There, a reader that
-    /// goes away is an error of the write.
-    ///
-    /// # Errors
-    /// As [`Interruption::catch`].
-    pub fn catch_but_pipes() -> Result<Self, Failure> {
-        Self::catch_these(&ENDING)
-    }
-
-    fn catch_these(signals: &[i32]) -> Result<Self, Failure> {
-        Self::try_catch(signals).map_err(|error| {
+        Self::try_catch().map_err(|error| {
             Failure::Failed(format!(
                 "cannot catch signals: {error}; the limit of processes or threads may be reached"
             ))
         })
     }
 
-    fn try_catch(signals: &[i32]) -> std::io::Result<Self> {
+    fn try_catch() -> std::io::Result<Self> {
         let interruption = Self::default();
         memory::raise_when_short(&interruption.raised);
         let ignored = ignored();
         let is_ours =
             |signal: &&i32| !(KEPT_IF_IGNORED.contains(signal) && ignored & 1 << (**signal - 1) != 0);
         // With their infos, so that two of the same number are two, however late this thread is.
-        let mut signals = SignalsInfo::<WithRawSiginfo>::new(signals.iter().filter(is_ours))?;
+        let mut signals = SignalsInfo::<WithRawSiginfo>::new(ENDING.iter().filter(is_ours))?;
         let seen = interruption.clone();
         observe::thread::start("signals", 64 << 10, move || {
             let numbers = signals.forever().map(|info| info.si_signo);

@@ -464,6 +464,19 @@ fn device_open_in_another_process_is_refused() {
     drop(file);
 }
 
+#[test]
+fn sandbox_that_hides_directories_is_refused() {
+    xtask::require!(root, loop, host);
+    let device = Device::new(8);
+    let open = File::open(&device.path).unwrap();
+    let id = device.id();
+    for program in [strict(&device.path, &id), writing(&device.path, &id, "--allow busy")] {
+        let program = program.without_call(libc::SYS_getdents64);
+        refused_as(program, &device, &[" cannot be read: Operation not permitted"]);
+    }
+    drop(open);
+}
+
 /// Returns the checksum of bytes with the polynomial of Ethernet, as GPT and LVM have it.
 fn crc32(first: u32, bytes: &[u8]) -> u32 {
     let step = |crc: u32, _| if crc & 1 == 1 { crc >> 1 ^ 0xedb8_8320 } else { crc >> 1 };

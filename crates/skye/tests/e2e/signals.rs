@@ -99,11 +99,15 @@ fn ignored_signal_stays_ignored() {
 }
 
 #[test]
-fn sigpipe_alone_ends_run_without_error() {
-    xtask::require!(root, fuse);
-    for stage in &STAGES {
-        interrupted(stage, &[Signal::PIPE]).exits(0);
-    }
+fn closed_stderr_pipe_does_not_end_run() {
+    let home = scratch(16 << 20);
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let program = skye().arg("run").arg(home.path()).words("--size 1m --time 0.1 --allow low-space,busy");
+    let ran = program.words("--test read:rnd4k").stderr(writer.into()).run().exits(0);
+    assert_eq!(document(&ran.saved()[0])["run_status"], "complete", "{ran}");
+    assert!(ran.stdout.contains("IOPS"), "{ran}");
+    assert_nothing_left(home.path());
 }
 
 #[test]
