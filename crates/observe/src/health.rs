@@ -18,6 +18,7 @@ use crate::probe::Probe;
 use crate::root::Root;
 use crate::sensors::{cpu_throttled, governors, temperatures};
 use crate::stack::MEMORY;
+use crate::thread;
 
 const CLOCKS: &str = "sys/devices/system/clocksource/clocksource0/available_clocksource";
 
@@ -58,7 +59,7 @@ pub fn health(root: &Root, machine: &Machine, target: &Target, watched: Duration
 
 fn watch(root: &Root, probe: &mut Probe, time: Duration) -> Watch {
     if root.is_system() {
-        probe.watch_thread(rustix::thread::gettid().as_raw_nonzero().get());
+        probe.watch_thread(thread::number());
     }
     let (mut before, mut after) = (probe.new_snapshot(), probe.new_snapshot());
     let throttled_before = cpu_throttled(root);

@@ -128,7 +128,7 @@ impl Probe {
         &self.hidden
     }
 
-    /// Watches a thread of this process by the number that `gettid` returns to it.
+    /// Watches a thread of this process by the number that it has in `/proc`.
     ///
     /// Its times count from the beginning of the thread. Usage between the last snapshot and its end is lost.
     /// So take the last snapshot of a phase before the threads end.

@@ -34,6 +34,13 @@ fn start_boxed(name: &str, stack_bytes: usize, body: Box<dyn FnOnce() + Send>) -
     Ok(thread)
 }
 
+/// Returns the number of the calling thread in `/proc`, which may show the numbers of another PID namespace.
+pub fn number() -> i32 {
+    let link = fs::read_link("/proc/thread-self").ok();
+    let number = link.as_ref().and_then(|link| link.file_name()?.to_str()?.parse().ok());
+    number.unwrap_or_else(|| rustix::thread::gettid().as_raw_nonzero().get())
+}
+
 /// Returns the bytes that this process may still map; `None` without a limit.
 fn address_space_left() -> Option<u64> {
     let limit = getrlimit(Resource::As).current?;

@@ -346,6 +346,18 @@ fn unwritable_store_is_reported_before_measuring() {
 }
 
 #[test]
+fn outer_proc_in_pid_namespace_shows_thread_waits() {
+    xtask::require!(root);
+    let home = scratch(16 << 20);
+    let words = "--test read:rnd4k --size 1m --time 0.5 --no-probe --allow low-space,busy";
+    let program = skye().arg("run").arg(home.path()).words(words);
+    let ran = program.through("unshare", &["-pf", "--kill-child"]).run().did_not_panic().exits(0);
+    let phase = &document(&ran.saved()[0])["phases"][0];
+    assert!(phase["budget"]["blocked"].as_f64() > Some(0.0), "{phase:#}");
+    assert_nothing_left(home.path());
+}
+
+#[test]
 fn default_acl_without_owner_rights_is_reported() {
     xtask::require!(root, user, loop, ext4);
     let ext4 = LoopFs::new("ext4", 64, &[], "");
