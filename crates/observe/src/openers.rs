@@ -231,14 +231,22 @@ fn process_usage(root: &Root, tasks: &[i32], wanted: &SearchTarget) -> Result<Op
         }
         // Threads share the memory of their process.
         if owners.is_empty() {
-            match mapped(root, task, wanted)? {
-                Mapped::SearchTarget(name) => return Ok(Some(format!("{name} mapped"))),
-                Mapped::Ring => has_mapped_ring = true,
-                Mapped::Nothing => {}
+            match mapped(root, task, wanted) {
+                Ok(Mapped::SearchTarget(name)) => return Ok(Some(format!("{name} mapped"))),
+                Ok(Mapped::Ring) => has_mapped_ring = true,
+                Ok(Mapped::Nothing) => {}
+                // Its descriptors may be readable.
+                Err(why) => unread = Some(why),
             }
         }
         owners.push(task);
-        let table = descriptor_usage(root, task, wanted)?;
+        let table = match descriptor_usage(root, task, wanted) {
+            Ok(table) => table,
+            Err(why) => {
+                unread = Some(why);
+                continue;
+            }
+        };
         if table.usage.is_some() {
             return Ok(table.usage);
         }
