@@ -128,6 +128,16 @@ impl Probe {
         &self.hidden
     }
 
+    /// Returns true if the I/O counters of this process cannot be read.
+    pub fn hides_own_io(&self) -> bool {
+        self.own_io.is_none()
+    }
+
+    /// Returns true if the I/O counters of the first device cannot be read.
+    pub fn hides_top_device(&self) -> bool {
+        self.devices.first().is_some_and(|device| device.stat.is_none())
+    }
+
     /// Watches a thread of this process by the number that it has in `/proc`.
     ///
     /// Its times count from the beginning of the thread. Usage between the last snapshot and its end is lost.

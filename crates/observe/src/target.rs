@@ -34,7 +34,7 @@ pub fn resolve(root: &Root, identity: &Identity) -> Result<Target, UserError> {
     let hidden_mount = Mount { mount_point: "/".to_owned(), file_system, ..Mount::default() };
     if found.is_none() {
         notes.push(match mounts.is_empty() {
-            true => "/proc is not mounted: mount options are unknown".to_owned(),
+            true => "/proc cannot be read: mount options are unknown".to_owned(),
             false => "this mount is not in /proc/self/mountinfo: its options are unknown".to_owned(),
         });
     }

@@ -96,6 +96,10 @@ pub struct PhaseSums {
     pub watched: usize,
     /// True for a simulated device, whose workers may need no CPU time at all.
     pub is_simulated: bool,
+    /// True if the counters of the mounted device cannot be read.
+    hides_device: bool,
+    /// True if the I/O counters of this process cannot be read.
+    hides_own_io: bool,
 }
 
 impl Meter {
@@ -310,6 +314,8 @@ impl Meter {
         let blocked_in = self.waits.calls_blocked();
         PhaseSums {
             watched: self.probe.watched(),
+            hides_device: self.probe.hides_top_device(),
+            hides_own_io: self.probe.hides_own_io(),
             system,
             wait_channels: self.waits.sites(),
             blocked_in: blocked_in.into_iter().map(|(call, seen)| (call, seen as f64 / samples)).collect(),
@@ -439,9 +445,9 @@ impl PhaseSums {
         })
     }
 
-    /// Returns what the mounted device did for the collected operations.
+    /// Returns what the mounted device did for the collected operations; `None` if its counters are hidden.
     pub fn device(&self, target: &Target, phase: &PlannedPhase, collected: &Collector) -> Option<DeviceUse> {
-        let sum = self.sum.as_ref()?;
+        let sum = self.sum.as_ref().filter(|_| !self.hides_device)?;
         let top = sum.devices.first()?;
         let operations = top.reads + top.writes;
         let moved = top.read_bytes + top.written_bytes;
@@ -479,7 +485,7 @@ impl PhaseSums {
     /// bytes of journals and writeback.
     fn foreign_share(&self, phase: &PlannedPhase, app_bytes: u64) -> Option<f64> {
         let Work::Data(data) = &phase.workload.work else { return None };
-        let sum = self.sum.as_ref()?;
+        let sum = self.sum.as_ref().filter(|_| !self.hides_own_io)?;
         let (top, own) = (sum.devices.first()?, &sum.own_io);
         let reads = (top.read_bytes, own.device_read_bytes);
         let writes = (top.written_bytes, own.device_written_bytes);
@@ -500,7 +506,8 @@ impl PhaseSums {
         phase: &PlannedPhase,
         collected: &Collector,
     ) -> Option<f64> {
-        let sum = self.sum.as_ref().filter(|_| target.backing == Backing::Devices)?;
+        let is_counted = target.backing == Backing::Devices && !self.hides_own_io;
+        let sum = self.sum.as_ref().filter(|_| is_counted)?;
         // A block that an operation reads again is in the cache because of that operation. It says nothing
         // about the first read.
         let rereads = phase.workload.data().is_some_and(|data| data.reread && !data.direct);
@@ -580,5 +587,33 @@ mod tests {
         assert!(budget.blocked <= 0.05, "{budget:?}");
         let sum = budget.user + budget.kernel + budget.run_queue + budget.steal + budget.blocked;
         assert!((sum - 1.0).abs() < 1e-9, "{budget:?}");
+    }
+
+    #[test]
+    fn unreadable_counters_are_not_zeros() {
+        use model::plan::Stop;
+        use model::spec::{Defaults, parse};
+        use model::workload::Engine;
+
+        let directory = tempfile::tempdir().unwrap();
+        let target = observe::target(&Root::system(), directory.path()).unwrap();
+        let phase = PlannedPhase {
+            id: "read".into(),
+            workload: parse("read:rnd4k", &Defaults::default()).unwrap(),
+            engine: Engine::Sync,
+            replaced_workload: None,
+            group: None,
+            clients: None,
+            stop: Stop::default(),
+        };
+        let zeros = Snapshot { devices: vec![DeviceFrame::default()], ..Snapshot::default() };
+        let frame = zeros.frame_since(&zeros);
+        let mut collected = Collector::new(0);
+        collected.read_bytes = 4096;
+        let known = PhaseSums { sum: Some(frame), ..PhaseSums::default() };
+        let device = |sums: &PhaseSums| sums.device(&target, &phase, &collected);
+        assert_eq!(device(&known).unwrap().foreign_share, Some(0.0));
+        assert!(device(&PhaseSums { hides_device: true, ..known.clone() }).is_none());
+        assert_eq!(device(&PhaseSums { hides_own_io: true, ..known }).unwrap().foreign_share, None);
     }
 }

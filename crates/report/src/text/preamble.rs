@@ -251,9 +251,11 @@ pub(crate) fn describe(device: &Device) -> String {
 
 /// "vda (virtio, 275 GB)".
 pub(super) fn device_summary(device: &Device) -> String {
-    let parts: Vec<_> =
-        technology(device).map(str::to_owned).into_iter().chain([size::decimal(device.size_bytes)]).collect();
-    format!("{} ({})", printable(&device.name), parts.join(", "))
+    // A sandbox may hide the size.
+    let capacity = (device.size_bytes > 0).then(|| size::decimal(device.size_bytes));
+    let parts: Vec<_> = technology(device).map(str::to_owned).into_iter().chain(capacity).collect();
+    let name = printable(&device.name);
+    if parts.is_empty() { name } else { format!("{name} ({})", parts.join(", ")) }
 }
 
 /// Returns the technology of a device, if its kind, its name or its rotational flag says so.
