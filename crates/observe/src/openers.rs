@@ -56,6 +56,8 @@ pub(crate) struct Openers {
     pub unreadable_rings: Vec<i32>,
     /// Processes that ended before their open files were read, if each list had some.
     pub ended: Vec<i32>,
+    /// True if `/proc` does not even list this process.
+    pub is_incomplete: bool,
 }
 
 /// Device or file whose users are wanted.
@@ -163,14 +165,16 @@ pub(crate) fn openers(root: &Root, wanted: &SearchTarget, progress: &AtomicU64) 
 
 fn open_now(root: &Root, wanted: &SearchTarget, progress: &AtomicU64) -> Openers {
     let mut found = Openers::default();
-    let Some(processes) = root.numbered("proc") else { return found };
+    let Some(processes) = root.numbered("proc") else { return Openers { is_incomplete: true, ..found } };
     // Its own number in this /proc, which may be that of another namespace.
     let own = root.real("proc/self");
-    let (mut known, mut ended) = (BTreeSet::new(), 0);
+    let (mut known, mut ended, mut lists_own) = (BTreeSet::new(), 0, false);
     for list in 0..THREAD_SCANS_MAX {
         found.ended.clear();
         processes.visit_live(|process| {
-            if ended >= ENDED_THREADS_MAX || own == Some(format!("proc/{process}")) {
+            let is_own = own == Some(format!("proc/{process}"));
+            lists_own |= is_own;
+            if ended >= ENDED_THREADS_MAX || is_own {
                 return;
             }
             let tasks = tasks(root, process);
@@ -201,6 +205,7 @@ fn open_now(root: &Root, wanted: &SearchTarget, progress: &AtomicU64) -> Openers
             break;
         }
     }
+    found.is_incomplete = !lists_own;
     for processes in [&mut found.unreadable_files, &mut found.unreadable_rings, &mut found.ended] {
         processes.dedup();
     }
@@ -293,7 +298,7 @@ fn descriptor_usage(root: &Root, task: i32, wanted: &SearchTarget) -> Result<Tab
         match wanted.match_path(&path) {
             Ok(PathMatch::To(_)) if is_path_only(root, task, number) => {}
             Ok(PathMatch::To(name)) => table.usage = Some(format!("{name} open")),
-            Ok(PathMatch::Untyped) if is_ring(&path) => {
+            Ok(PathMatch::Untyped) if may_be_ring(&path) => {
                 table.rings += 1;
                 match registered(root, task, number, wanted) {
                     Ok(None) => {}
@@ -316,8 +321,12 @@ fn is_path_only(root: &Root, task: i32, number: i32) -> bool {
     u32::from_str_radix(flags.trim(), 8).is_ok_and(|flags| flags & OFlags::PATH.bits() != 0)
 }
 
-fn is_ring(path: &Path) -> bool {
-    readlinkat(CWD, path, Vec::new()).is_ok_and(|link| link.to_bytes() == RING)
+/// Returns true if a link leads to a ring, or cannot be read.
+fn may_be_ring(path: &Path) -> bool {
+    match readlinkat(CWD, path, Vec::new()) {
+        Ok(link) => link.to_bytes() == RING,
+        Err(errno) => !is_absent(errno),
+    }
 }
 
 /// Returns what is wanted of the files of a ring. The kernel lists their paths alone, and another file may have such a path by
@@ -393,7 +402,7 @@ fn mapped(root: &Root, task: i32, wanted: &SearchTarget) -> Result<Mapped, Unrea
         let path = root.path(&format!("{at}/{range}"));
         match wanted.match_path(&path) {
             Ok(PathMatch::To(name)) => return Ok(Mapped::SearchTarget(name)),
-            Ok(PathMatch::Untyped) if is_ring(&path) => found = Mapped::Ring,
+            Ok(PathMatch::Untyped) if may_be_ring(&path) => found = Mapped::Ring,
             Err(errno) if wanted.is_hidden_by(errno) => return Err(Unreadable::Files),
             // It was unmapped since, or is something else.
             Ok(_) | Err(_) => {}

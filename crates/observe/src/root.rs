@@ -1,10 +1,12 @@
 //! The directory under which every source is read.
 
+use std::ffi::OsString;
 use std::fmt::Display;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -79,13 +81,19 @@ impl Root {
     /// Reads the text of a file, if it is there and may be read. Replaces bytes that are not UTF-8.
     pub fn read(&self, relative: &str) -> Option<String> {
         let mut bytes = Vec::new();
-        if let Err(error) = self.open(relative)?.take(FILE_BYTES_MAX).read_to_end(&mut bytes) {
+        let file = self.open(relative)?;
+        let failed = |errno| record(self.failure.as_ref(), &self.path(relative), errno);
+        if let Err(error) = file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes) {
             let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO);
             // Drivers answer so for an attribute that a device does not have.
-            if !matches!(errno, Errno::INVAL | Errno::OPNOTSUPP) {
-                record(self.failure.as_ref(), &self.path(relative), errno);
+            if !is_absent(errno) && !matches!(errno, Errno::INVAL | Errno::OPNOTSUPP) {
+                failed(errno);
             }
             return None;
+        }
+        if bytes.len() as u64 > FILE_BYTES_MAX {
+            failed(Errno::FBIG);
+            bytes.truncate(FILE_BYTES_MAX as usize);
         }
         Some(
             String::from_utf8(bytes)
@@ -123,7 +131,7 @@ impl Root {
             let entry = match entry {
                 Ok(entry) => entry,
                 Err(errno) => {
-                    record(self.failure.as_ref(), &self.path(relative), errno);
+                    record_listing(self.failure.as_ref(), &self.path(relative), errno);
                     break;
                 }
             };
@@ -140,11 +148,13 @@ impl Root {
     /// slash.
     pub fn real(&self, relative: &str) -> Option<String> {
         let descriptor = self.descriptor(relative, OFlags::PATH)?;
-        let real = descriptor_path(&descriptor)?;
+        let real = descriptor_path(&descriptor)
+            .inspect_err(|errno| record(self.failure.as_ref(), &self.path(relative), *errno))
+            .ok()?;
         if self.is_running_system {
             return Some(real.to_str()?.trim_start_matches('/').to_owned());
         }
-        let top = descriptor_path(&rustix::fs::open(&self.path, OFlags::PATH, Mode::empty()).ok()?)?;
+        let top = descriptor_path(&rustix::fs::open(&self.path, OFlags::PATH, Mode::empty()).ok()?).ok()?;
         Some(real.strip_prefix(top).ok()?.to_str()?.to_owned())
     }
 
@@ -164,7 +174,7 @@ impl Root {
                 .inspect_err(|errno| {
                     // The mounts of a process that has ended are an invalid argument.
                     let is_listed = matches!(*errno, Errno::ACCESS | Errno::PERM | Errno::INVAL);
-                    if !(is_listed && is_of_process(relative)) {
+                    if !(is_absent(*errno) || is_listed && is_of_process(&path)) {
                         record(self.failure.as_ref(), &path, *errno);
                     }
                 })
@@ -200,7 +210,7 @@ impl NumberedEntries {
     fn visit_with_buffer(&self, buffer: &mut [MaybeUninit<u8>], mut visit: impl FnMut(i32)) {
         let failed = |errno| {
             if let Some((path, failure)) = &self.failure {
-                record(Some(failure), path, errno);
+                record_listing(Some(failure), path, errno);
             }
         };
         if let Err(errno) = rustix::fs::seek(&self.directory, SeekFrom::Start(0)) {
@@ -230,32 +240,38 @@ impl NumberedEntries {
     }
 }
 
-/// Keeps the first error, unless it says that nothing is there.
+/// Keeps the first error.
 fn record(failure: Option<&FirstFailure>, path: &Path, errno: Errno) {
-    if let Some(failure) = failure
-        && !is_absent(errno)
-    {
+    if let Some(failure) = failure {
         let why = std::io::Error::from(errno);
         let _ = failure.set(format!("{} cannot be read: {why}", path.display()));
     }
 }
 
-/// Returns true for errors of a file, device or process that is not there, or has just gone.
+/// Keeps the first error of a directory that was opened. Only that of a process may have gone since.
+fn record_listing(failure: Option<&FirstFailure>, path: &Path, errno: Errno) {
+    if !(is_absent(errno) && is_of_process(path)) {
+        record(failure, path, errno);
+    }
+}
+
+/// Returns true for errors of a file, device or process that is not there, or of a path that leads nowhere.
 pub(crate) fn is_absent(errno: Errno) -> bool {
-    matches!(errno, Errno::NOENT | Errno::SRCH | Errno::NOTDIR | Errno::NXIO | Errno::NODEV)
+    let has_gone = matches!(errno, Errno::NOENT | Errno::SRCH | Errno::NOTDIR | Errno::NXIO | Errno::NODEV);
+    has_gone || matches!(errno, Errno::LOOP | Errno::NAMETOOLONG)
 }
 
 /// Returns true for a path below the directory of a process.
-fn is_of_process(relative: &str) -> bool {
-    let below =
-        relative.trim_start_matches('/').strip_prefix("proc/").and_then(|below| below.split_once('/'));
-    below.is_some_and(|(process, _)| process.parse::<u32>().is_ok())
+fn is_of_process(path: &Path) -> bool {
+    let below = path.strip_prefix("/proc").ok().filter(|below| below.iter().count() > 1);
+    let process = below.and_then(|below| below.iter().next()?.to_str());
+    process.is_some_and(|process| process.parse::<u32>().is_ok())
 }
 
-fn descriptor_path(descriptor: &OwnedFd) -> Option<PathBuf> {
+fn descriptor_path(descriptor: &OwnedFd) -> Result<PathBuf, Errno> {
     let link = format!("/proc/self/fd/{}", descriptor.as_raw_fd());
-    let path = rustix::fs::readlinkat(CWD, link, Vec::new()).ok()?;
-    Some(PathBuf::from(path.to_str().ok()?))
+    let path = rustix::fs::readlinkat(CWD, link, Vec::new())?;
+    Ok(PathBuf::from(OsString::from_vec(path.into_bytes())))
 }
 
 #[cfg(test)]
