@@ -69,6 +69,7 @@ impl Finding {
             Self::ForeignIo { foreign_share: Share(share), .. }
             | Self::Steal { stolen_share: Share(share) }
             | Self::WaitedForCpu { waited_share: Share(share) }
+            | Self::NotRunning { stopped_share: Share(share) }
             | Self::OthersOnCpus { others_share: Share(share) } => Some(*share),
             // Another operation than the file means takes another time.
             Self::UnlikeLoad { unlike: Count(unlike), operations: Count(operations), .. } => {
@@ -425,6 +426,8 @@ findings! {
         Steal { stolen_share: Share }
     }
     "cpu_contention" Suspect {
+        /// Time in which skye was stopped, or had no CPU.
+        NotRunning { stopped_share: Share }
         /// Threads that waited for a CPU.
         WaitedForCpu { waited_share: Share }
         /// CPU time of other programs, beside more threads than CPUs.

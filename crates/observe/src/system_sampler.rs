@@ -113,7 +113,7 @@ impl SystemSampler {
     /// Returns all observations of the measured parts, and forgets them. The total length of the parts is
     /// `measured_ns`, that of the parts with watched processes is `processes_watched_ns`.
     ///
-    /// The calls of the process are not included.
+    /// The calls of the process are not included, and neither is the time in which it did not run.
     pub fn take(&mut self, measured_ns: u64, processes_watched_ns: u64) -> SystemUse {
         let (server_in_flight, server_slots) = self.server.take(measured_ns);
         let (reclaim, dirty_threshold_bytes) = self.memory.take();
@@ -131,6 +131,7 @@ impl SystemSampler {
             dirty_threshold_bytes,
             helpers: self.helpers.take(processes_watched_ns),
             caps: self.caps.take(),
+            not_running_ns: None,
         }
     }
 }

@@ -38,6 +38,8 @@ pub struct Meter {
     skips_machine: bool,
     /// Time of the last reading of the machine's counters.
     machine_read_ns: u64,
+    /// Time of the last reading.
+    ticked_ns: u64,
     /// Time of the last watch of the machine's processes, its start, and their watched time in this phase.
     processes_seen_ns: u64,
     processes_start_ns: u64,
@@ -73,6 +75,10 @@ const SAMPLERS_PER_CPU: u64 = 4;
 /// that data moves.
 const MACHINE_EVERY_NS: u64 = 1_000_000_000;
 
+/// Shortest pause between two readings, which are due ten times a second, in which this process did not run. Threads of a
+/// busy machine wait for a CPU for less.
+const PAUSE_MIN_NS: u64 = 1_000_000_000;
+
 /// Sums over the measured parts of one phase, and results derived from them.
 #[derive(Debug, Clone, Default)]
 pub struct PhaseSums {
@@ -86,6 +92,8 @@ pub struct PhaseSums {
     pub measured_ns: u64,
     /// Calls of the workers.
     calls: OwnIo,
+    /// Time in which this process did not run.
+    not_running_ns: u64,
     /// Other observations of machine and server.
     pub system: SystemUse,
     /// Places where threads slept.
@@ -126,6 +134,7 @@ impl Meter {
             is_observed: true,
             skips_machine: false,
             machine_read_ns: 0,
+            ticked_ns: 0,
             processes_seen_ns: 0,
             processes_start_ns: 0,
             processes_watched_ns: 0,
@@ -284,13 +293,17 @@ impl Meter {
         self.probe.snapshot(&mut self.start_snapshot);
         self.previous.clone_from(&self.start_snapshot);
         self.part_start_ns = Monotonic.now_ns();
-        self.machine_read_ns = self.part_start_ns;
+        (self.machine_read_ns, self.ticked_ns) = (self.part_start_ns, self.part_start_ns);
     }
 
     /// Returns the changes since the last call, or since the part began. Those of a machine that another client watches
     /// may follow later.
     pub fn tick(&mut self) -> Frame {
         let now_ns = Monotonic.now_ns();
+        let pause_ns = now_ns.saturating_sub(std::mem::replace(&mut self.ticked_ns, now_ns));
+        if pause_ns >= PAUSE_MIN_NS {
+            self.observed.not_running_ns += pause_ns;
+        }
         let is_own = self.skips_machine && now_ns < self.machine_read_ns + MACHINE_EVERY_NS;
         if is_own {
             self.current.clone_from(&self.previous);
@@ -310,6 +323,7 @@ impl Meter {
         let mut system =
             self.system_sampler.take(self.observed.measured_ns, self.processes_watched_ns.max(1));
         system.calls = call_use(&self.observed.calls);
+        system.not_running_ns = Some(self.observed.not_running_ns).filter(|ns| *ns > 0);
         let samples = self.waits.call_samples().max(1) as f64;
         let blocked_in = self.waits.calls_blocked();
         PhaseSums {

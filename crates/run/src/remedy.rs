@@ -11,7 +11,7 @@ pub(crate) fn remedy(failure: &Failure) -> &'static str {
             "use fewer or smaller files, or free some space: space or inodes ran out \
              during the test"
         }
-        Cause::Errno(Errno::PERM) if failure.call == "write" => {
+        Cause::Errno(Errno::PERM | Errno::SPIPE) if failure.call == "write" => {
             "add :fresh to a sequential write test, if the server cannot overwrite files"
         }
         Cause::Errno(Errno::DQUOT) => "use fewer or smaller files, or raise the quota, which is exhausted",

@@ -67,6 +67,11 @@ fn maintenance(input: &JudgeInput<'_>) -> Option<TrapFinding> {
 /// Threads that had to wait for a CPU. If threads outnumber the CPUs, they wait for each other, so the CPU time of
 /// other processes decides. Kernel threads that work for the target are no disturbance.
 fn cpu_contention(input: &JudgeInput<'_>) -> Option<TrapFinding> {
+    let not_running_ns = input.record.seen.system.as_ref().and_then(|system| system.not_running_ns);
+    let stopped = not_running_ns.unwrap_or(0) as f64 / 1e9 / input.seconds();
+    if stopped > SHARE_MAX {
+        return Some(Finding::NotRunning { stopped_share: Share(stopped) }.into());
+    }
     let others = disturbance::from_input(input, |_| false).foreign_cpus;
     if others <= FOREIGN_CPUS_MAX && on_all_cpus(input).is_some() {
         return None;

@@ -211,6 +211,8 @@ document! {
         pub helpers: Vec<Helper>,
         /// Limits on I/O that can be read.
         pub caps: Vec<Cap>,
+        /// Time in which skye did not run while it measured, as it was stopped or had no CPU; null if it always ran.
+        pub not_running_ns: Option<u64>,
     }
 
     /// Calls of this process, and of those that it started for the test.

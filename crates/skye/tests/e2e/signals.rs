@@ -111,6 +111,21 @@ fn closed_stderr_pipe_does_not_end_run() {
 }
 
 #[test]
+fn row_of_stopped_run_is_marked() {
+    xtask::require!(root, fuse);
+    let fuse = Fuse::new(Faults::default());
+    let words = "--size 1m --time 4 --no-probe --allow low-space,busy --test read:rnd4k";
+    let mut running = skye().arg("run").arg(fuse.path()).words(words).spawn();
+    assert!(running.wait_until(|| fuse.counts().bytes_read > 16 << 20));
+    running.signal(Signal::STOP);
+    std::thread::sleep(Duration::from_secs(2));
+    running.signal(Signal::CONT);
+    let ran = running.wait().did_not_panic().exits(0);
+    ran.output_contains(&["? read", "skye did not run for"]);
+    assert_nothing_left(fuse.path());
+}
+
+#[test]
 fn full_stdout_pipe_does_not_block_signals() {
     xtask::require!(root, tmpfs);
     let tmpfs = Tmpfs::new("64m", None);
