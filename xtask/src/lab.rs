@@ -51,7 +51,7 @@ const FILES: &[(&str, &str)] = &[
 /// Guests that run side by side. A guest waits for most of the time, and uses about 0.3 of a CPU.
 const GUESTS: usize = 3;
 /// Most cases that one guest runs alone.
-const CASES_ALONE_MAX: usize = 3;
+const CASES_ALONE_MAX: usize = 8;
 /// Longest time of a guest around the run of a case.
 const OVERHEAD_TIMEOUT: Duration = Duration::from_secs(60);
 /// Longest time that a guest takes to start.

@@ -30,11 +30,11 @@ const BASELINE_SHIFT_MAX: f64 = 1.15;
 
 /// The thresholds that explanations name.
 pub(crate) const THRESHOLDS: &[Threshold] = &[
-    ("full_gain", Figure::Share(SATURATED_GAIN - 1.0)),
+    ("saturated_gain", Figure::Share(SATURATED_GAIN - 1.0)),
     ("gain_bound", Figure::Share(GAIN_BOUND - 1.0)),
-    ("pause_full", Figure::Share(PAUSE_SATURATED)),
-    ("pause_full_bound", Figure::Share(PAUSE_SATURATED_BOUND)),
-    ("pause_room", Figure::Share(PAUSE_HEADROOM)),
+    ("pause_saturated", Figure::Share(PAUSE_SATURATED)),
+    ("pause_saturated_bound", Figure::Share(PAUSE_SATURATED_BOUND)),
+    ("pause_headroom", Figure::Share(PAUSE_HEADROOM)),
     ("same", Figure::Ratio(UNIT_FACTOR_MAX)),
     ("same_bound", Figure::Ratio(UNIT_FACTOR_BOUND)),
     ("unsteady", Figure::Ratio(UNSTEADY)),

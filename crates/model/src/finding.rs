@@ -425,9 +425,11 @@ findings! {
         /// CPU time that the hypervisor took.
         Steal { stolen_share: Share }
     }
-    "cpu_contention" Suspect {
+    "not_running" Suspect {
         /// Time in which skye was stopped, or had no CPU.
         NotRunning { stopped_share: Share }
+    }
+    "cpu_contention" Suspect {
         /// Threads that waited for a CPU.
         WaitedForCpu { waited_share: Share }
         /// CPU time of other programs, beside more threads than CPUs.

@@ -47,7 +47,8 @@ pub fn obstacles(root: &Root, name: &str, device: Option<BorrowedFd<'_>>, progre
     let (hidden, unreadable) = hidden(root);
     let mut found = Obstacles { hidden, unreadable, ..Obstacles::default() };
     let Some(place) = SysfsDevice::by_name(root, name) else {
-        found.hidden.push(format!("{name} is not in sysfs"));
+        let why = root.failure().map_or_else(|| format!("{name} is not in sysfs"), str::to_owned);
+        found.hidden.push(why);
         return found;
     };
     let mut mounts = all_mounts(root);
@@ -108,11 +109,11 @@ pub fn obstacles(root: &Root, name: &str, device: Option<BorrowedFd<'_>>, progre
     );
     found.unreadable.extend(unreadable_clause("open files", &opened.unreadable_files));
     found.unreadable.extend(unreadable_clause("rings of io_uring", &opened.unreadable_rings));
-    found.hidden.extend(root.failure().map(str::to_owned));
     // An empty list is no error.
-    found.hidden.extend(opened.is_incomplete.then(|| "/proc does not list this process".to_owned()));
     let lists_device = root.list("sys/class/block").iter().any(|listed| listed == name);
     found.hidden.extend((!lists_device).then(|| format!("/sys/class/block does not list {name}")));
+    found.hidden.extend(opened.is_incomplete.then(|| "/proc does not list this process".to_owned()));
+    found.hidden.extend(root.failure().map(str::to_owned));
     found
 }
 

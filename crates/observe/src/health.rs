@@ -59,7 +59,7 @@ pub fn health(root: &Root, machine: &Machine, target: &Target, watched: Duration
 
 fn watch(root: &Root, probe: &mut Probe, time: Duration) -> Watch {
     if root.is_system() {
-        probe.watch_thread(thread::number());
+        probe.watch_thread(thread::proc_tid());
     }
     let (mut before, mut after) = (probe.new_snapshot(), probe.new_snapshot());
     let throttled_before = cpu_throttled(root);

@@ -19,6 +19,9 @@ const TRAFFIC_TRIES: usize = 50;
 /// Bytes of a sector, the unit of sizes in sysfs.
 const SECTOR_BYTES: u64 = 512;
 
+/// File systems on block devices whose mounts have other numbers than the device.
+const WITH_DEVICES: [&str; 3] = ["btrfs", "bcachefs", "zfs"];
+
 /// Returns the identity of a block device, and everything that is on it or uses it. Returns `None` for other targets,
 /// and for a device that is not in sysfs.
 pub fn holding(root: &Root, target: &Target) -> Option<DeviceUsage> {
@@ -251,8 +254,12 @@ fn uses(root: &Root, mounts: &[VisibleMount], swaps: &str, place: &SysfsDevice, 
     let numbers = place.line(root, "dev").unwrap_or_default();
     let is_on =
         |visible: &&VisibleMount| format!("{}:{}", visible.mount.major, visible.mount.minor) == numbers;
-    let is_source =
-        |visible: &&VisibleMount| source_device(root, &visible.mount.source).as_deref() == Some(name);
+    // Any user may give another file system any source.
+    let is_source = |visible: &&VisibleMount| {
+        let mount = &visible.mount;
+        let has_device = mount.major != 0 || WITH_DEVICES.contains(&mount.file_system.as_str());
+        has_device && source_device(root, &mount.source).as_deref() == Some(name)
+    };
     if let Some(VisibleMount { mount, process }) =
         mounts.iter().find(is_on).or_else(|| mounts.iter().find(is_source))
     {

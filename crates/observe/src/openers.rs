@@ -7,7 +7,6 @@
 //! A thread may exit after the list was read, and leave its files to an unlisted child. So the list is read again until
 //! no thread exits unread. An `O_PATH` descriptor reads and writes nothing, and is no use.
 
-use std::cell::LazyCell;
 use std::collections::BTreeSet;
 use std::ffi::c_long;
 use std::os::fd::AsFd;
@@ -42,8 +41,10 @@ const PAUSE: std::time::Duration = std::time::Duration::from_millis(125);
 const KCMP_FILES: c_long = 2;
 /// Name of a ring in the links of `/proc/PID/fd`.
 const RING: &[u8] = b"anon_inode:[io_uring]";
-/// Names of registered files that are no device and no file of a file system.
-const NON_PATH_PREFIXES: [&str; 5] = ["<none>", "anon_inode:", "pipe:", "socket:", "/memfd:"];
+/// Begins of the names of registered files that are no device and no file of a file system.
+const NON_PATHS: [&str; 4] = ["<none>", "anon_inode:", "pipe:", "socket:"];
+/// Offset of the submission queue in a mapped ring (`IORING_OFF_SQES` in linux/io_uring.h). Each ring is mapped there once.
+const RING_QUEUE_OFFSET: &str = "10000000";
 
 /// Processes that use a device or a file, and those of which that is unknown.
 #[derive(Default)]
@@ -259,7 +260,7 @@ fn process_usage(root: &Root, tasks: &[i32], wanted: &SearchTarget) -> Result<Op
         unread = unread.or(table.unread);
     }
     // A ring lives on without its descriptor.
-    if has_mapped_ring && rings == 0 {
+    if has_mapped_ring && mapped_rings(root, owners[0]).is_none_or(|mapped| mapped > rings) {
         return Err(Unreadable::Rings);
     }
     unread.map_or(Ok(None), Err)
@@ -329,8 +330,8 @@ fn may_be_ring(path: &Path) -> bool {
     }
 }
 
-/// Returns what is wanted of the files of a ring. The kernel lists their paths alone, and another file may have such a path by
-/// now. A path counts where a descriptor of the thread has it, too, as that leads to the file itself.
+/// Returns what is wanted of the files of a ring. The kernel lists paths alone. They never prove that a file is unused, as
+/// another file may have its path by now.
 fn registered(
     root: &Root,
     task: i32,
@@ -338,28 +339,17 @@ fn registered(
     wanted: &SearchTarget,
 ) -> Result<Option<String>, Unreadable> {
     let text = root.read(&format!("proc/{task}/fdinfo/{number}")).ok_or(Unreadable::Files)?;
-    // Most rings have no registered file.
-    let links = LazyCell::new(|| -> Vec<String> {
-        let at = format!("proc/{task}/fd");
-        let numbers = root.list(&at).into_iter();
-        let links = numbers
-            .filter_map(|number| readlinkat(CWD, root.path(&format!("{at}/{number}")), Vec::new()).ok());
-        links.map(|link| link.to_string_lossy().into_owned()).collect()
-    });
     let mut unread = None;
     for path in registered_paths(&text).ok_or(Unreadable::Rings)? {
-        if NON_PATH_PREFIXES.iter().any(|name| path.starts_with(name)) {
+        if NON_PATHS.iter().any(|name| path.starts_with(name)) {
             continue;
         }
+        unread = Some(Unreadable::Rings);
         // A file of another mount namespace has a path in that alone. Older kernels list the last name of a path.
         let theirs = root.path(&format!("proc/{task}/root")).join(path.trim_start_matches('/'));
         let places = [root.path(&path), theirs].into_iter().filter(|_| path.starts_with('/'));
-        let found: Vec<_> = places.filter_map(|place| wanted.match_path(&place).ok()).collect();
-        if !links.contains(&path) {
-            unread = Some(Unreadable::Rings);
-        }
-        for match_path in found {
-            if let PathMatch::To(name) = match_path {
+        for place in places {
+            if let Ok(PathMatch::To(name)) = wanted.match_path(&place) {
                 return Ok(Some(name));
             }
         }
@@ -380,6 +370,16 @@ fn registered_paths(text: &str) -> Option<Vec<String>> {
     let paths: Vec<_> = lines.map_while(entry).collect();
     // A table may have free places, which are not listed.
     (count == 0 || !paths.is_empty()).then_some(paths)
+}
+
+/// Returns the number of rings that a process has mapped, at least 1; `None` if the list cannot be read.
+fn mapped_rings(root: &Root, task: i32) -> Option<u32> {
+    let maps = root.read(&format!("proc/{task}/maps"))?;
+    let is_queue = |line: &&str| {
+        let offset = line.split_whitespace().nth(2).unwrap_or_default();
+        line.as_bytes().ends_with(RING) && offset.trim_start_matches('0') == RING_QUEUE_OFFSET
+    };
+    u32::try_from(maps.lines().filter(is_queue).count()).ok().map(|count| count.max(1))
 }
 
 /// Mapped files of a process.

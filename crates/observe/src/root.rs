@@ -92,6 +92,9 @@ impl Root {
             return None;
         }
         if bytes.len() as u64 > FILE_BYTES_MAX {
+            if is_of_process(&self.path(relative)) {
+                return None;
+            }
             failed(Errno::FBIG);
             bytes.truncate(FILE_BYTES_MAX as usize);
         }
@@ -166,28 +169,32 @@ impl Root {
     }
 
     fn descriptor(&self, relative: &str, flags: OFlags) -> Option<OwnedFd> {
-        let flags = flags | OFlags::CLOEXEC;
-        if self.is_running_system {
-            let path = self.path(relative);
-            let opened = rustix::fs::open(&path, flags, Mode::empty());
-            return opened
-                .inspect_err(|errno| {
-                    // The mounts of a process that has ended are an invalid argument.
-                    let is_listed = matches!(*errno, Errno::ACCESS | Errno::PERM | Errno::INVAL);
-                    if !(is_absent(*errno) || is_listed && is_of_process(&path)) {
-                        record(self.failure.as_ref(), &path, *errno);
-                    }
-                })
-                .ok();
+        let path = self.path(relative);
+        let opened = self.open_descriptor(&path, relative, flags | OFlags::CLOEXEC);
+        let failed = opened.as_ref().err().copied();
+        // The mounts of a process that has ended are an invalid argument.
+        let is_listed = matches!(failed, Some(Errno::ACCESS | Errno::PERM | Errno::INVAL));
+        if let Some(errno) = failed
+            && !(is_absent(errno) || is_listed && is_of_process(&path))
+        {
+            record(self.failure.as_ref(), &path, errno);
         }
-        let top = rustix::fs::open(&self.path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
+        opened.ok()
+    }
+
+    fn open_descriptor(&self, path: &Path, relative: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
+        if self.is_running_system {
+            return rustix::fs::open(path, flags, Mode::empty());
+        }
+        let top = rustix::fs::open(&self.path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
         // After a rename or mount anywhere on the system while ".." is resolved, the kernel requires another try.
         let open = || rustix::fs::openat2(top.as_fd(), relative, flags, Mode::empty(), ResolveFlags::IN_ROOT);
-        (0..OPEN_ATTEMPTS_MAX).map(|_| open()).find(|result| !matches!(result, Err(Errno::AGAIN)))?.ok()
+        let mut tries = (0..OPEN_ATTEMPTS_MAX).map(|_| open());
+        tries.find(|result| !matches!(result, Err(Errno::AGAIN))).unwrap_or(Err(Errno::AGAIN))
     }
 }
 
-/// An open directory with a subdirectory for each process or thread. Nothing here allocates.
+/// An open directory with a subdirectory for each process or thread. Only an error allocates here.
 #[derive(Debug)]
 pub(crate) struct NumberedEntries {
     directory: OwnedFd,
@@ -323,5 +330,19 @@ mod tests {
         assert!(root.is_system());
         assert!(root.line("/proc/self/status").is_some());
         assert!(root.real("proc/self").unwrap().starts_with("proc/"));
+    }
+
+    #[test]
+    fn first_error_that_hides_something_is_kept() {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("long"), vec![b'x'; 4 << 20 | 1]).unwrap();
+        std::fs::create_dir(directory.path().join("directory")).unwrap();
+        let root = Root::at(directory.path()).recording();
+        assert_eq!((root.read("absent"), root.list("absent").len(), root.list("long").len()), (None, 0, 0));
+        assert_eq!(root.failure(), None);
+        assert_eq!(root.read("long").map(|text| text.len()), Some(4 << 20));
+        assert!(root.failure().unwrap().ends_with("long cannot be read: File too large (os error 27)"));
+        assert_eq!(root.read("directory"), None);
+        assert!(root.failure().unwrap().contains("long"));
     }
 }

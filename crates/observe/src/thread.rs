@@ -35,7 +35,7 @@ fn start_boxed(name: &str, stack_bytes: usize, body: Box<dyn FnOnce() + Send>) -
 }
 
 /// Returns the number of the calling thread in `/proc`, which may show the numbers of another PID namespace.
-pub fn number() -> i32 {
+pub fn proc_tid() -> i32 {
     let link = fs::read_link("/proc/thread-self").ok();
     let number = link.as_ref().and_then(|link| link.file_name()?.to_str()?.parse().ok());
     number.unwrap_or_else(|| rustix::thread::gettid().as_raw_nonzero().get())

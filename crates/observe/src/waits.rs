@@ -420,7 +420,7 @@ fn shows_wait_channels(root: &Root) -> bool {
     let Ok((mut reader, mut writer)) = std::io::pipe() else { return false };
     let (sender, receiver) = std::sync::mpsc::channel();
     let sleeper = thread::start("skye-asleep", STACK_BYTES, move || {
-        let _ = sender.send(thread::number());
+        let _ = sender.send(thread::proc_tid());
         let _ = reader.read(&mut [0]);
     });
     let Ok(sleeper) = sleeper else { return false };

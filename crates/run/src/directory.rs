@@ -14,7 +14,7 @@
 //! Known gaps, in a directory where other users may rename:
 //! - `rmdir` works by name. Device and inode are compared just before. After a race between check and call, it can
 //!   remove another user's empty directory.
-//! - Birth times have the ticks of the clock. An empty directory of the same user with mode 0700 is accepted if it is
+//! - Birth times have the ticks of the clock. An empty directory of the same user, closed to others, is accepted if it is
 //!   younger than a tick of 10 ms.
 //! - Root is refused there without `--allow shared-directory`, unless the directory belongs to another user. Where no
 //!   other user can rename, the mode is not checked: some file systems set their own modes.
@@ -196,9 +196,9 @@ impl WorkDirectory {
                 let is_gone = remove_unopened(parent.as_fd(), &name, before);
                 return Err(match errno {
                     Errno::ACCESS if is_gone && mode & 0o700 != 0o700 => {
-                        let cause = "a default ACL denies access to its owner";
+                        let cause = "a default ACL or the mount denies access to its owner";
                         let help = format!(
-                            "remove it: `setfacl -k {}`; or choose another directory",
+                            "remove the ACL (`setfacl -k {}`), or choose another directory",
                             target.display()
                         );
                         UserError::new(action(), cause).help(help).into()

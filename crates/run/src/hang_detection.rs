@@ -141,7 +141,7 @@ pub fn begin<T: Send + 'static>(
     let work = Arc::new(Mutex::new(Some(work)));
     let (theirs, number, left) = (Arc::clone(&work), Arc::clone(&thread), Arc::clone(&result));
     let spawned = observe::thread::start("patient", STACK_BYTES, move || {
-        number.store(observe::thread::number(), Ordering::Relaxed);
+        number.store(observe::thread::proc_tid(), Ordering::Relaxed);
         if let Some(work) = take_result(&theirs) {
             leave(&left, work());
             let _ = sender.send(());

@@ -165,7 +165,7 @@ impl Meter {
 
     /// Returns true if the target has no devices with counters.
     pub fn has_no_devices(&self) -> bool {
-        self.start_snapshot.devices.is_empty()
+        self.start_snapshot.devices.is_empty() || self.probe.hides_top_device()
     }
 
     /// Returns a function whose value changes as long as anything moves: bytes of the target's devices.

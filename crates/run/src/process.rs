@@ -5,7 +5,9 @@ use observe::Root;
 
 /// Returns the marker of this process, which may be a client of a run.
 pub fn marker(rules: Vec<NamePattern>, client: Option<&Client>) -> Marker {
-    let pid = std::process::id();
+    // The number in `/proc`, which may be that of another PID namespace.
+    let link = std::fs::read_link("/proc/self").ok();
+    let pid = link.and_then(|link| link.to_str()?.parse().ok()).unwrap_or_else(std::process::id);
     Marker {
         host: host(),
         boot_id: boot_id(),

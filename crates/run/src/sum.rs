@@ -361,7 +361,6 @@ fn combined_observations(parts: &[Part]) -> Observations {
         Some(SystemUse {
             caps: first.caps.iter().filter(is_shared).cloned().collect(),
             helpers: first.helpers.clone(),
-            not_running_ns: systems.iter().filter_map(|system| system.not_running_ns).max(),
             ..SystemUse::default()
         })
     });

@@ -48,7 +48,7 @@ pub struct Mailbox<C, R> {
 impl<C, R> Mailbox<C, R> {
     /// Reports that everything is ready and the first command may come.
     pub fn ready(&self) {
-        self.ready_as(Worker::Thread(thread::number()));
+        self.ready_as(Worker::Thread(thread::proc_tid()));
     }
 
     /// Reports the same, if another worker does the work.
@@ -110,7 +110,7 @@ impl<C: Send + 'static, R: Send + 'static> WorkerPool<C, R> {
             let (own, all_are_there) = (Arc::clone(&number), Arc::clone(&all_are_there));
             let body = move || {
                 drop(all_are_there.lock());
-                own.store(thread::number(), Ordering::Relaxed);
+                own.store(thread::proc_tid(), Ordering::Relaxed);
                 // The driver hears of a panic and keeps the rest of the run; the hook has printed its place.
                 if let Err(panic) = std::panic::catch_unwind(AssertUnwindSafe(|| work(&mailbox))) {
                     let text = panic.downcast_ref::<&str>().map(ToString::to_string);

@@ -165,7 +165,6 @@ impl PreparedRun {
     }
 
     fn with_clients(arguments: &RunArguments, clients: Clients) -> Result<Self, Failure> {
-        // A client whose channel is closed is lost, and ends nothing by itself.
         let interruption = Interruption::catch()?;
         let mut seed = 0;
         let chosen = |request: &Request| {

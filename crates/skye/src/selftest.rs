@@ -37,7 +37,6 @@ pub fn selftest(arguments: &SelfTestArguments) -> CommandResult {
     if let Some(path) = &arguments.json {
         outputs::check(path)?;
     }
-    // We talk to rigs through pipes, and a rig may be gone.
     let interruption = Interruption::catch()?;
     for cleaned in undone() {
         report_cleanup(&cleaned, |line| terminal::message("skye", line));

@@ -2,8 +2,8 @@
 //! of files.
 //!
 //! The standard library ignores SIGPIPE, so a pipe without a reader is an error of the write. On stdout, it ends the run.
-//! SIGXFSZ is caught so that the write fails with EFBIG. The process for the C library ignores the signals. The run stops it, or the kernel kills it with the thread
-//! that started it.
+//! SIGXFSZ is caught so that the write fails with EFBIG. The process for the C library ignores the signals. The run stops
+//! it, or the kernel kills it with the thread that started it.
 //!
 //! A panic of a worker reaches the driver as a message. A panic of the driver removes the work directory on its way
 //! out.

@@ -322,10 +322,14 @@ findings! {
         means "The host is busy.":
         Steal "the hypervisor took CPU time", "the hypervisor took {stolen_share} of the threads' time";
 
-    "cpu_contention" "`?` if 10 % or more, else `·`"
-        when "skye did not run, or its threads waited for a CPU, for more than 5 % of the time. With more threads than CPUs, only if other programs used a quarter of a CPU"
-        means "Other programs use the CPUs. With more threads than CPUs, `?` requires that they use 10 % of all CPU time.":
+    "not_running" "`?` if 10 % or more, else `·`"
+        when "skye did not run for more than 5 % of the test"
+        means "It was stopped, or had no CPU.":
         NotRunning "skye did not run", "skye did not run for {stopped_share} of the test: it was stopped, or had no CPU";
+
+    "cpu_contention" "`?` if 10 % or more, else `·`"
+        when "threads waited for a CPU for more than 5 % of their time. With more threads than CPUs, only if other programs used a quarter of a CPU"
+        means "Other programs use the CPUs. With more threads than CPUs, `?` requires that they use 10 % of all CPU time.":
         WaitedForCpu "threads waited for a CPU", "its threads waited for a CPU for {waited_share} of their time";
         OthersOnCpus "other programs used the CPUs", "other programs used {others_share} of all CPU time during the test";
 

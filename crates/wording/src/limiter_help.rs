@@ -103,9 +103,9 @@ const OCCUPANCY: &str = "Occupancy is the mean number of requests at the device 
 
 /// The conclusions that experiments allow.
 const EXPERIMENTS: &str = "A target is saturated if more depth and a pause change little. That is, 4 times the \
-    operations in flight gain less than {full_gain} (upper end of the 95 % interval below {gain_bound}). And a pause \
-    costs less than {pause_full} of itself (upper end below {pause_full_bound}). The target has headroom if more depth \
-    gains more than {gain_bound} (lower end) and a pause costs more than {pause_room} of itself. In between it is \
+    operations in flight gain less than {saturated_gain} (upper end of the 95 % interval below {gain_bound}). And a pause \
+    costs less than {pause_saturated} of itself (upper end below {pause_saturated_bound}). The target has headroom if more depth \
+    gains more than {gain_bound} (lower end) and a pause costs more than {pause_headroom} of itself. In between it is \
     mixed; if only one of the two responses is clear, it is likely. It is limited by bytes, or by operations, if \
     another block size changes them by less than {same} times (upper end below {same_bound}). A response is excluded \
     if its interval is too wide ({unsteady} as an exponent), or if no single limit causes it. It is also excluded if \

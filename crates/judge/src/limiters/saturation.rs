@@ -210,7 +210,7 @@ fn knee(reading: &Reading<'_>) -> Verdict {
     let own = by_pause.map(|estimate| estimate.value).or_else(by_depth).unwrap_or(0.5);
     let own = own.clamp(PART_MIN, 1.0 - PART_MIN);
     let counts_bytes = counts_bytes(reading);
-    let (latency, full) = match (reading.is_remote, counts_bytes) {
+    let (latency, saturated) = match (reading.is_remote, counts_bytes) {
         (true, true) if !network(reading).is_empty() => (Limiter::RemoteLatency, Limiter::NetworkBandwidth),
         (true, _) => (Limiter::RemoteLatency, Limiter::ServerSaturated),
         (false, true) => (Limiter::DeviceLatency, Limiter::DeviceBandwidth),
@@ -219,11 +219,11 @@ fn knee(reading: &Reading<'_>) -> Verdict {
     let blocked = reading.budget.blocked;
     // A ring's thread that works more than it waits is the other half.
     if reading.on_cpu() > blocked {
-        let waits = if own > 0.5 { latency } else { full };
+        let waits = if own > 0.5 { latency } else { saturated };
         let parts = [(Limiter::KernelCpu, reading.on_cpu()), (waits, blocked)];
         return Verdict::mixed(parts, evidence).advise([Advice::MoreThreads {}]);
     }
-    let parts = [(latency, blocked * own), (full, blocked * (1.0 - own))];
+    let parts = [(latency, blocked * own), (saturated, blocked * (1.0 - own))];
     Verdict::mixed(parts, evidence)
 }
 

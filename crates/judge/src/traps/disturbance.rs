@@ -8,7 +8,7 @@ use model::finding::Finding;
 use crate::limiters::on_all_cpus;
 use crate::{JudgeInput, TrapFinding, disturbance};
 
-traps!(foreign_io, steal, cpu_contention, thermal, maintenance);
+traps!(foreign_io, steal, not_running, cpu_contention, thermal, maintenance);
 
 /// Throttling events of all CPUs per second without a measurable loss. Laptops throttle now and then.
 const THROTTLED_PER_SECOND: f64 = 1.0;
@@ -64,14 +64,16 @@ fn maintenance(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     Some(Finding::OtherMaintenance { work: Maintenance(vec![other]) }.into())
 }
 
+/// A pause of the whole program.
+fn not_running(input: &JudgeInput<'_>) -> Option<TrapFinding> {
+    let not_running_ns = input.record.seen.system.as_ref()?.not_running_ns?;
+    let stopped_share = not_running_ns as f64 / 1e9 / input.seconds();
+    (stopped_share > SHARE_MAX).then(|| Finding::NotRunning { stopped_share: Share(stopped_share) }.into())
+}
+
 /// Threads that had to wait for a CPU. If threads outnumber the CPUs, they wait for each other, so the CPU time of
 /// other processes decides. Kernel threads that work for the target are no disturbance.
 fn cpu_contention(input: &JudgeInput<'_>) -> Option<TrapFinding> {
-    let not_running_ns = input.record.seen.system.as_ref().and_then(|system| system.not_running_ns);
-    let stopped = not_running_ns.unwrap_or(0) as f64 / 1e9 / input.seconds();
-    if stopped > SHARE_MAX {
-        return Some(Finding::NotRunning { stopped_share: Share(stopped) }.into());
-    }
     let others = disturbance::from_input(input, |_| false).foreign_cpus;
     if others <= FOREIGN_CPUS_MAX && on_all_cpus(input).is_some() {
         return None;
