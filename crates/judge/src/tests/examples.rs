@@ -6,7 +6,7 @@ use model::finding::Finding;
 use model::request::Seconds;
 use model::run::{
     CompressibleProbe, Conditions, DriveTemperature, Helper, MaintenanceRecord, Mark, Mode, Reread,
-    RoundRecord, RoundsWindow, SteadyRound, Trust, UntilSteady,
+    RoundRecord, RoundsWindow, SteadyRound, SystemUse, Trust, UntilSteady,
 };
 use model::size::Size;
 use model::target::{Backing, Device, DeviceKind};
@@ -49,6 +49,12 @@ fn check_world(code: &str, expected: ExpectedFinding, world: &InputBuilder) {
             assert_eq!(reasons.iter().any(|reason| reason == code), trust > Trust::Ok, "{reasons:?}");
         }
     }
+}
+
+/// Stops the run for a part of the test.
+fn stop(world: &mut InputBuilder, part: u64) {
+    let not_running_ns = Some(world.record.counts.elapsed_ns / part);
+    world.record.seen.system = Some(SystemUse { not_running_ns, ..SystemUse::default() });
 }
 
 /// Returns `count` rounds, with an excursion of 8 % over the last five if they are steady, and else of 35 %.
@@ -701,6 +707,9 @@ examples! {
 
     steal_of_12_percent: steal SUSPECT, "read:rnd4k", |w| w.budget().steal = 0.12;
     steal_of_5_percent: steal QUIET, "read:rnd4k", |w| w.budget().steal = 0.05;
+
+    run_stopped_for_half_of_test: not_running SUSPECT, "read:rnd4k", |w| stop(w, 2);
+    run_stopped_for_hundredth_of_test: not_running QUIET, "read:rnd4k", |w| stop(w, 100);
 
     single_run_in_kvm_guest: one_run REMARK, "read:rnd4k",
         |w| w.environment.virtualisation = Some("kvm".into());
