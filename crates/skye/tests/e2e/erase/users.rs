@@ -1,6 +1,7 @@
 //! Users of a device that no list of open files shows, and files with two paths.
 
 use std::os::unix::ffi::OsStrExt;
+use std::sync::atomic::AtomicBool;
 
 use super::*;
 
@@ -230,19 +231,25 @@ fn loop_partition_with_busy_neighbour_is_refused() {
     let (busy, part) = (device.partition(1, 1, 32), device.partition(2, 40, 16));
     mkfs("ext4", &busy);
     let mount = MountPoint::mount("ext4", busy.to_str().unwrap(), "rw");
-    let file = mount.path().join("file");
-    let script = format!(
-        "echo ready; while :; do dd if=/dev/zero of={} bs=64k count=64 oflag=direct 2>/dev/null; done",
-        file.display()
-    );
-    let writer = wait_until_ready(Command::new("sh").args(["-c", &script]));
-    // Its writes change the file below, so that no other change of it would show.
-    let ran = writing(&part, &device_id(&part), "").run().did_not_panic().exits(2).has_no_result();
-    ran.stderr_contains(&[
+    let file = File::create(mount.path().join("file")).unwrap();
+    let is_over = AtomicBool::new(false);
+    let ran = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                file.write_all_at(&[1; 64 << 10], 0).unwrap();
+                file.sync_data().unwrap();
+            }
+        });
+        // Its writes change the file below, so that no other change of it would show.
+        let ran = writing(&part, &device_id(&part), "").run();
+        is_over.store(true, Ordering::Relaxed);
+        ran
+    });
+    ran.did_not_panic().exits(2).has_no_result().stderr_contains(&[
         "writes to its backing file are unknown",
         "stop the programs that write to the other partitions",
     ]);
-    drop(writer);
+    drop(file);
     drop(mount);
     writing(&part, &device_id(&part), "--allow busy").run().did_not_panic().exits(0);
 }
