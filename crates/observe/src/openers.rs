@@ -41,7 +41,7 @@ const PAUSE: std::time::Duration = std::time::Duration::from_millis(125);
 const KCMP_FILES: c_long = 2;
 /// Name of a ring in the links of `/proc/PID/fd`.
 const RING: &[u8] = b"anon_inode:[io_uring]";
-/// Begins of the names of registered files that are no device and no file of a file system.
+/// Beginnings of the names of registered files that are no device and no file of a file system.
 const NON_PATHS: [&str; 4] = ["<none>", "anon_inode:", "pipe:", "socket:"];
 /// Offset of the submission queue in a mapped ring (`IORING_OFF_SQES` in linux/io_uring.h). Each ring is mapped there once.
 const RING_QUEUE_OFFSET: &str = "10000000";

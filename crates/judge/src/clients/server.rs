@@ -29,7 +29,8 @@ struct Part {
     observation: Observation,
 }
 
-/// Returns the verdict about the first server of which a part is saturated; `None` if none is. `evidence` is that of the clients.
+/// Returns the verdict about the first server of which a part is saturated; `None` if none is. `evidence` is that of the
+/// clients.
 pub(super) fn saturated(input: &JudgeInput<'_>, evidence: &[Observation]) -> Option<Verdict> {
     let saturated_parts =
         |server| parts(server, input).into_iter().filter(|part| part.is_saturated).collect::<Vec<_>>();
@@ -54,8 +55,8 @@ pub(super) fn observations(input: &JudgeInput<'_>) -> Vec<Observation> {
     servers.flat_map(|server| parts(server, input)).map(|part| part.observation).collect()
 }
 
-/// Returns CPUs, link, busiest device and threads of a server, as far as they were seen. Saturated CPUs or a saturated link explain
-/// busy threads, so these count only where neither is saturated.
+/// Returns CPUs, link, busiest device and threads of a server, as far as they were seen. Saturated CPUs or a
+/// saturated link explain busy threads, so these count only where neither is saturated.
 fn parts(server: &ServerUse, input: &JudgeInput<'_>) -> Vec<Part> {
     let first: Vec<_> = cpus(server).into_iter().chain(quota(server)).chain(link(server)).collect();
     let explains = |parts: &[Part]| parts.iter().any(|part| part.is_saturated);
