@@ -18,9 +18,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::block_device::{Backing, BlockDevice, FileId, backing};
 use crate::device::{SysfsDevice, numbers};
 use crate::hiding::hidden;
-use crate::holding::{PARTS_MAX, above, all_mounts, backing_pairs, parts, serial, wwn};
+use crate::holding::{PARTS_MAX, VisibleMount, above, all_mounts, backing_pairs, parts, serial, wwn};
 use crate::loop_file::{LoopFile, kernel_uses, loop_path};
 use crate::openers::{SearchTarget, openers};
+use crate::parse::mountinfo::Mount;
 use crate::root::Root;
 
 /// Time after which a process that is just ending is gone.
@@ -89,7 +90,7 @@ pub fn obstacles(root: &Root, name: &str, device: Option<BorrowedFd<'_>>, progre
     other_paths(root, &place, &mut found);
     let exported = exported(root);
     found.uses.extend(exports(root, &exported, &family));
-    let own = device.and_then(|device| loops(root, device, &place, &family, &mut found));
+    let own = device.and_then(|device| loops(root, device, &place, &family, &mounts.visible, &mut found));
     let id = own.map(|(id, _)| id);
     if let Some(id) = id {
         let paths: Vec<_> = exported.into_iter().map(|(_, path)| path).collect();
@@ -231,6 +232,7 @@ fn loops(
     device: BorrowedFd<'_>,
     place: &SysfsDevice,
     family: &[SysfsDevice],
+    mounts: &[VisibleMount],
     found: &mut Obstacles,
 ) -> Option<(FileId, Option<LoopFile>)> {
     let names = root.list("sys/class/block").into_iter().filter(|name| name.starts_with("loop"));
@@ -290,13 +292,17 @@ fn loops(
             found.uses.push(format!("{name} has the same backing file"));
             continue;
         }
-        // On a file system with a block device, another inode is another file.
-        if !is_on_file(&other) || other.file.device.0 != 0 {
+        if !is_on_file(&other) {
             continue;
         }
         let theirs = LoopFile::find(root, &name, other);
+        // Without a path to it, a file is on the file system that is mounted from that device.
+        let is_unique = theirs.map_or_else(
+            || other.file.device.0 != 0 && !mounts.iter().any(|seen| is_fuse_at(seen, other.file.device)),
+            |theirs| theirs.is_unique,
+        );
         let ends = [(disk, &file), (&name, &theirs)].map(|(name, file)| ends(root, name, file.as_ref()));
-        if theirs.is_some_and(|theirs| theirs.is_unique) || !may_be_equal(&ends) {
+        if is_unique || !may_be_equal(&ends) {
             continue;
         }
         if query(&name) == Some(other) {
@@ -307,6 +313,12 @@ fn loops(
         }
     }
     own.map(|own| (own.file, file))
+}
+
+/// Returns true for a mount of FUSE with these device numbers.
+fn is_fuse_at(visible: &VisibleMount, device: (u32, u32)) -> bool {
+    let Mount { major, minor, file_system, .. } = &visible.mount;
+    (*major, *minor) == device && file_system.starts_with("fuse")
 }
 
 /// Returns the sizes that are known of a file below a loop device: when the device was set up, and now. A limit hides the

@@ -14,7 +14,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, Statx, StatxFlags, statx};
 
 use crate::block_device::{Backing, FileId, backing};
 use crate::holding::{VisibleMount, all_mounts};
-use crate::identity::file_system_magic;
+use crate::identity::{FUSE_MAGIC, file_system_magic};
 use crate::parse::mountinfo::{Mount, unescape};
 use crate::root::Root;
 
@@ -54,14 +54,14 @@ impl LoopFile {
             let mut places = namespace_paths(root, &all_mounts(root).visible, &path).into_iter();
             places.find_map(|place| OpenFile::at(&place).filter(is_it))
         });
-        let OpenFile { descriptor, stat, .. } = found?;
+        let OpenFile { descriptor, stat, id } = found?;
         let ns = |time: rustix::fs::StatxTimestamp| {
             i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec)
         };
         Some(Self {
             backing,
             size_bytes: stat.stx_size,
-            is_unique: stat.stx_dev_major != 0 || has_unique_inodes(descriptor.as_fd()),
+            is_unique: has_unique_inodes(&descriptor, id.device),
             modified_ns: ns(stat.stx_mtime),
             changed_ns: ns(stat.stx_ctime),
         })
@@ -102,9 +102,14 @@ impl OpenFile {
     }
 }
 
-/// Returns true if each file of this file system has one inode.
-pub(crate) fn has_unique_inodes(file: BorrowedFd<'_>) -> bool {
-    file_system_magic(file).is_some_and(|magic| UNIQUE_INODES.contains(&magic))
+/// Returns true if each file of the file system of this file has one inode. `device` has the numbers of that file system.
+pub(crate) fn has_unique_inodes(file: impl AsFd, device: (u32, u32)) -> bool {
+    file_system_magic(file).is_some_and(|magic| is_one_inode_a_file(magic, device))
+}
+
+/// A file system of type fuseblk has the numbers of a block device, but a server may give the same bytes to two files.
+fn is_one_inode_a_file(magic: u64, device: (u32, u32)) -> bool {
+    UNIQUE_INODES.contains(&magic) || device.0 != 0 && magic != FUSE_MAGIC
 }
 
 /// Returns the place of an absolute path below a directory of the root.
@@ -206,6 +211,16 @@ mod tests {
     fn kernel(uses: &[&str], unknown: &[&str]) -> KernelUses {
         let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
         KernelUses { uses: texts(uses), unknown: texts(unknown) }
+    }
+
+    #[test]
+    fn inodes_of_fuse_prove_nothing_even_on_block_device() {
+        let ext4 = 0xef53;
+        assert!(is_one_inode_a_file(ext4, (8, 1)));
+        assert!(is_one_inode_a_file(UNIQUE_INODES[0], (0, 40)));
+        for (magic, device) in [(FUSE_MAGIC, (8, 1)), (FUSE_MAGIC, (0, 40)), (0x6969, (0, 41))] {
+            assert!(!is_one_inode_a_file(magic, device), "{magic:x} {device:?}");
+        }
     }
 
     #[test]

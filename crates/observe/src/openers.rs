@@ -128,10 +128,10 @@ impl SearchTarget {
 
     /// Returns true for a file of the same size on an overlay, in user space or on a server.
     fn may_be_file(&self, found: &Statx, path: &Path) -> bool {
-        found.stx_dev_major == 0
-            && self.file_bytes == Some(found.stx_size)
+        let device = (found.stx_dev_major, found.stx_dev_minor);
+        self.file_bytes == Some(found.stx_size)
             && !rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
-                .is_ok_and(|file| has_unique_inodes(file.as_fd()))
+                .is_ok_and(|file| has_unique_inodes(file, device))
     }
 }
 

@@ -44,7 +44,7 @@ use crate::hang_detection;
 use crate::member::{self, BytePart, Command, Report};
 use crate::meter::Meter;
 use crate::record::PhaseTotals;
-use crate::remedy::remedy;
+use crate::remedy::{device_remedy, remedy};
 use crate::task::{self, Measured, PhaseInputs, Task};
 use crate::worker_pool::WorkerPool;
 use crate::zoned::Zoned;
@@ -562,7 +562,12 @@ fn first_failure(
         .map_or_else(|| directory.path().to_owned(), |group| directory.path().join(group.name(failure.file)));
     let place = failure.offset_bytes.map_or(String::new(), |offset| format!(" at offset {offset}"));
     let action = format!("{} {}{place}", failure.call, path.display());
-    (Some(UserError::new(action, failure.cause).help(remedy(&failure))), is_damaged)
+    let help = if matches!(directory, DataLocation::Device { .. }) {
+        device_remedy(&failure)
+    } else {
+        remedy(&failure)
+    };
+    (Some(UserError::new(action, failure.cause).help(help)), is_damaged)
 }
 
 /// Returns the bytes that each ring may lock with its buffers, once all rings are made.

@@ -4,6 +4,20 @@ use engine::Failure;
 use engine::failure::Cause;
 use rustix::io::Errno;
 
+/// Returns the advice for a call that failed on a device that is erased. It has no files, and nothing but its own
+/// changes end it early.
+pub(crate) fn device_remedy(failure: &Failure) -> &'static str {
+    match failure.cause {
+        Cause::Errno(Errno::PERM | Errno::ROFS | Errno::ACCESS) => {
+            "make the device writable again (blockdev --setrw): it became read-only during the test"
+        }
+        Cause::Errno(Errno::NOSPC) | Cause::Short { .. } => {
+            "start again: the device became smaller during the test"
+        }
+        _ => remedy(failure),
+    }
+}
+
 /// Returns the advice for a call that failed.
 pub(crate) fn remedy(failure: &Failure) -> &'static str {
     match failure.cause {
@@ -54,6 +68,15 @@ mod tests {
         for (errno, limit) in [(Errno::MFILE, "ulimit -n"), (Errno::NFILE, "fs.file-max")] {
             let failure = Failure { call: "open", file: 0, offset_bytes: None, cause: errno.into() };
             assert!(remedy(&failure).contains(limit), "{errno}");
+        }
+    }
+
+    #[test]
+    fn remedies_for_a_device_name_no_files() {
+        for (errno, change) in [(Errno::PERM, "read-only"), (Errno::NOSPC, "smaller")] {
+            let failure = Failure { call: "write", file: 0, offset_bytes: Some(0), cause: errno.into() };
+            assert!(device_remedy(&failure).contains(change), "{errno}");
+            assert!(!device_remedy(&failure).contains("file"), "{errno}");
         }
     }
 }

@@ -266,7 +266,9 @@ impl RunOutcome {
     pub fn report_signal(&self) {
         if self.interruption.is_raised() && !self.is_quiet && !self.reader_is_gone() {
             let files = match self.left.is_empty() {
-                _ if self.run.environment.target.erased.is_some() => "the device keeps the written data",
+                _ if self.run.environment.target.erased.is_some() => {
+                    "the device keeps what was written to it"
+                }
                 _ if self.run.environment.target.is_used_read_only() => "it created no files",
                 _ if self.is_closing => "its files are not removed yet",
                 true => "its files are removed",

@@ -104,10 +104,10 @@ impl Drawing {
     }
 }
 
-/// Cuts the text to at most `width` units at a font size of 13 units; "…" marks a cut. The reader's font is unknown,
-/// and libraries need the font, so the widths are those of wide letters.
-pub(crate) fn fitted(text: &str, width: f64) -> String {
-    let of = |character: char| match character {
+/// Returns the width of a character at a font size of 13 units. The reader's font is unknown, and libraries need the font,
+/// so the widths are those of wide letters.
+fn character_width(character: char) -> f64 {
+    match character {
         'i' | 'j' | 'l' | 't' | 'f' | 'r' | 'I' | '.' | ',' | ':' | ';' | '\'' | '|' | '!' | ' ' | '('
         | ')' | '/' => 5.6,
         'm' | 'w' | 'M' | 'W' | '@' | '%' => 13.2,
@@ -115,18 +115,27 @@ pub(crate) fn fitted(text: &str, width: f64) -> String {
         // Digits, the other small letters, and the letters of most alphabets.
         '\0'..='\u{10ff}' => 8.3,
         _ => 14.0,
-    };
+    }
+}
+
+/// Returns the width of a text at a font size of 13 units.
+fn text_width(text: &str) -> f64 {
+    text.chars().map(character_width).sum()
+}
+
+/// Cuts the text to at most `width` units at a font size of 13 units; "…" marks a cut.
+pub(crate) fn fitted(text: &str, width: f64) -> String {
     let mut left = width;
     let end = text.char_indices().find(|(_, character)| {
-        left -= of(*character);
+        left -= character_width(*character);
         left < 0.0
     });
     let Some((end, _)) = end else { return text.to_owned() };
     // There must be room for the dots, too.
-    let (mut kept, mut back) = (text.get(..end).unwrap_or_default(), of('…'));
+    let (mut kept, mut back) = (text.get(..end).unwrap_or_default(), character_width('…'));
     while let Some(last) = kept.chars().next_back().filter(|_| back > 0.0) {
         kept = kept.strip_suffix(last).unwrap_or_default();
-        back -= of(last);
+        back -= character_width(last);
     }
     format!("{}…", kept.trim_end())
 }

@@ -1,6 +1,6 @@
 //! Plots: parts of a drawing with two axes, and lines and areas in them.
 
-use super::{Anchor, Drawing, Path, Scale, WIDTH, thinned};
+use super::{Anchor, Drawing, Path, Scale, WIDTH, text_width, thinned};
 
 /// Left and right end of every plot; on the left there is room for the widest label of an axis, "100 ms".
 const LEFT: f64 = 58.0;
@@ -60,15 +60,19 @@ impl Plot {
             let mut ticks = Path::default();
             ticks.go(LEFT, self.bottom);
             ticks.line(RIGHT, self.bottom);
-            let values = self.x.scale.ticks(self.x.ticks);
-            for value in &values {
-                let x = self.x.scale.place(*value);
+            let mut labelled = 0.0;
+            for value in self.x.scale.ticks(self.x.ticks) {
+                let x = self.x.scale.place(value);
                 ticks.go(x, self.bottom);
                 ticks.line(x, self.bottom + 5.0);
-                // A centred last label would hang over the edge.
-                let anchor = if x > RIGHT - 14.0 { Anchor::End } else { Anchor::Middle };
-                let x = if anchor == Anchor::End { x + 6.0 } else { x };
-                drawing.text("t d", anchor, x, self.bottom + 18.0, &(self.x.label)(*value));
+                let label = (self.x.label)(value);
+                let width = text_width(&label);
+                // A centred label must not hang over the edge.
+                let end = (x + width / 2.0).min(WIDTH);
+                if end - width >= labelled {
+                    drawing.text("t d", Anchor::Middle, end - width / 2.0, self.bottom + 18.0, &label);
+                    labelled = end;
+                }
             }
             drawing.path("tick", &ticks);
         }
@@ -156,6 +160,19 @@ mod tests {
         for shown in [">IOPS<", ">0<", ">50<", ">100<", ">2<", ">10<"] {
             assert!(text.contains(shown), "{shown}: {text}");
         }
+    }
+
+    #[test]
+    fn labels_below_a_plot_do_not_overlap() {
+        let drawn = |high: f64| {
+            let label = |one_in: f64| format!("p{}", 100.0 - 100.0 / one_in);
+            let x = Side { scale: Scale::log(1.0, high, Plot::X_RANGE), ticks: 6, label };
+            let mut drawing = Drawing::new(140.0, "a", "b");
+            Plot { x, ..plot() }.axes(&mut drawing, "", true);
+            drawing.finish()
+        };
+        assert!(drawn(1.3e5).contains(">p99.99<") && drawn(1.3e5).contains(">p99.999<"));
+        assert!(drawn(1e5).contains(">p99.99<") && !drawn(1e5).contains(">p99.999<"));
     }
 
     #[test]

@@ -799,7 +799,7 @@ fn device_is_held_during_run_and_released_by_signal() {
         let ran = running.wait().did_not_panic().exits(code);
         match signal {
             Signal::KILL => device.wait_until_free(),
-            _ => drop(ran.stderr_contains(&["the device keeps the written data"])),
+            _ => drop(ran.stderr_contains(&["the device keeps what was written to it"])),
         }
         assert!(device.exclusive().is_ok());
     }
