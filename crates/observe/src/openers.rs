@@ -9,7 +9,6 @@
 
 use std::collections::BTreeSet;
 use std::ffi::c_long;
-use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
