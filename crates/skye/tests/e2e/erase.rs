@@ -2,6 +2,7 @@
 //! every byte as it was.
 
 use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{FileExt, OpenOptionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -364,25 +365,23 @@ fn hidden_mount_is_detected_by_exclusive_open() {
     xtask::require!(root, loop, host, ext4);
     let device = Device::new(32);
     mkfs("ext4", &device.path);
-    let home = scratch(0);
-    let (kept, mounted) = (home.path().join("kept"), home.path().join("mounted"));
-    [&kept, &mounted].into_iter().for_each(|path| fs::create_dir(path).unwrap());
-    run_command(Command::new("mount").arg("--bind").args([&kept, &kept]));
-    let unmount = Undo(|| drop(run_command(Command::new("umount").arg(&kept))));
-    run_command(Command::new("mount").arg("--make-private").arg(&kept));
-    let namespace = kept.join("namespace");
-    File::create(&namespace).unwrap();
-    // A file keeps a mount namespace in which no process lives.
-    let option = format!("--mount={}", namespace.display());
+    let mounted = scratch(0);
+    let script = "mount -o ro \"$1\" \"$2\" && echo mounted && read end";
     let mut command = Command::new("unshare");
-    run_command(command.args([&option, "mount", "-o", "ro"]).args([&device.path, &mounted]));
-    let forget = Undo(|| drop(run_command(Command::new("umount").arg(&namespace))));
+    command.args(["--mount", "sh", "-c", script, "sh"]).args([&device.path, mounted.path()]);
+    let mut shell = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(shell.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "mounted\n");
+    // An open file keeps a mount namespace in which no process lives.
+    let namespace = File::open(format!("/proc/{}/ns/mnt", shell.id())).unwrap();
+    shell.kill().unwrap();
+    shell.wait().unwrap();
     refused(&device, "--erase-signature ext4", &["the kernel or a program has it open exclusively"]);
     let part = device.partition(1, 8, 8);
     let message = "the kernel or a program has it open exclusively";
     refused_as(writing(&part, &device_id(&part), "--erase-signature ext4"), &device, &[message]);
-    drop(forget);
-    drop(unmount);
+    drop(namespace);
     device.wait_until_free();
 }
 
