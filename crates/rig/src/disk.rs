@@ -21,7 +21,7 @@ pub struct Disk {
     journal: Journal,
     server: Option<Server>,
     layer: Layer,
-    throttle: Throttle,
+    spec: DiskSpec,
     cgroup: Option<PathBuf>,
 }
 
@@ -49,8 +49,8 @@ impl Disk {
             journal.undo();
         }
         let layer = built?;
-        let mut disk = Self { journal, server, layer, throttle: spec.throttle, cgroup: None };
-        disk.layer.set_up(spec, &mut disk.journal, &mut disk.cgroup)?;
+        let mut disk = Self { journal, server, layer, spec: spec.clone(), cgroup: None };
+        disk.layer.change(&DiskSpec::default(), spec, &mut disk.journal, &mut disk.cgroup)?;
         if let (Some(server), Some(timing)) = (&disk.server, timing(spec)) {
             // Writes that arrive late must not count.
             let mut layer = Some(&disk.layer);
@@ -86,10 +86,17 @@ impl Disk {
     /// # Errors
     /// There is no `blkio` of cgroup v1, or its limits cannot be set.
     pub fn limit(&mut self, throttle: Throttle) -> Result<(), UserError> {
-        if throttle != self.throttle {
-            self.layer.limit(throttle, &mut self.journal, &mut self.cgroup)?;
-            self.throttle = throttle;
+        self.change(DiskSpec { throttle, ..self.spec.clone() })
+    }
+
+    fn change(&mut self, spec: DiskSpec) -> Result<(), UserError> {
+        if let (Some(server), Some(timing)) =
+            (&self.server, timing(&spec).filter(|new| timing(&self.spec) != Some(*new)))
+        {
+            server.set_timing(timing);
         }
+        self.layer.change(&self.spec, &spec, &mut self.journal, &mut self.cgroup)?;
+        self.spec = spec;
         Ok(())
     }
 
@@ -105,17 +112,7 @@ impl Disk {
 
     /// Changes limits, or times of the server under it.
     pub(crate) fn set(&mut self, words: &[&str]) -> Result<(), UserError> {
-        let (server_words, own): (Vec<&str>, Vec<&str>) =
-            words.iter().partition(|word| word.starts_with(spec::SERVER_PREFIX));
-        let throttle = spec::change_throttle(self.throttle, &own)?;
-        if let Some(server) = &self.server {
-            let words: Vec<_> =
-                server_words.iter().filter_map(|word| word.strip_prefix(spec::SERVER_PREFIX)).collect();
-            server.set_timing(spec::change_timing(server.timing(), &words)?);
-        } else if let Some(word) = server_words.first() {
-            return Err(UserError::new(format!("change `{word}` of a rig"), "it has no server"));
-        }
-        self.limit(throttle)
+        self.change(spec::change_disk(self.spec.clone(), words)?)
     }
 
     pub(crate) fn journal(&mut self) -> &mut Journal {
@@ -138,23 +135,26 @@ impl Drop for Disk {
 }
 
 impl Layer {
-    /// Applies its settings and limits, after those of the layer below.
-    fn set_up(
+    /// Applies the settings and limits that differ from former ones, after those of the layer below.
+    fn change(
         &self,
+        old: &DiskSpec,
         spec: &DiskSpec,
         journal: &mut Journal,
         cgroup: &mut Option<PathBuf>,
     ) -> Result<(), UserError> {
-        if let (Some(lower_layer), DiskBacking::Disk(spec)) = (&self.lower_layer, &spec.on) {
-            lower_layer.set_up(spec, journal, cgroup)?;
+        if let (Some(lower_layer), DiskBacking::Disk(lower)) = (&self.lower_layer, &spec.on) {
+            let unlimited = DiskSpec::default();
+            let old = if let DiskBacking::Disk(old) = &old.on { old.as_ref() } else { &unlimited };
+            lower_layer.change(old, lower, journal, cgroup)?;
         }
-        if let Some(count) = spec.requests {
+        if let Some(count) = spec.requests.filter(|_| spec.requests != old.requests) {
             self.device.set_requests(journal, &self.image, count)?;
         }
-        if let Some(bytes) = spec.dirty_max_bytes {
+        if let Some(bytes) = spec.dirty_max_bytes.filter(|_| spec.dirty_max_bytes != old.dirty_max_bytes) {
             self.device.set_dirty_max(journal, &self.image, bytes)?;
         }
-        if spec.throttle == Throttle::default() {
+        if spec.throttle == old.throttle {
             return Ok(());
         }
         self.limit(spec.throttle, journal, cgroup)
@@ -257,4 +257,26 @@ fn make_file_system(
     }
     mkfs.args(options.split_whitespace()).arg(image);
     journal.run(&mut mkfs, &format!("create {file_system} on {}", image.display())).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_layer_of_a_live_disk_can_be_changed() {
+        xtask::require!(root, loop, blkio, ext4);
+        let lower = DiskSpec::default().file_system("ext4").size_mib(96).read_iops(500);
+        let mut disk = Disk::build(&DiskSpec::default().requests(4).on_disk(lower)).unwrap();
+        let read = |path: PathBuf| fs::read_to_string(path).unwrap();
+        disk.set(&["on.read_iops=100", "requests=8"]).unwrap();
+        assert_eq!(read(disk.device().directory().join("queue/nr_requests")), "8\n");
+        let lower = disk.layer.lower_layer.as_ref().unwrap().device.number().unwrap();
+        let limits = read(disk.cgroup.clone().unwrap().join("blkio.throttle.read_iops_device"));
+        assert!(limits.contains(&format!("{lower} 100\n")), "{limits}");
+        for (word, why) in [("on.requests=8", "cannot be changed"), ("on.over.slots=1", "no server")] {
+            assert!(disk.set(&[word]).unwrap_err().to_string().contains(why), "{word}");
+        }
+        assert!(disk.undo().is_empty());
+    }
 }

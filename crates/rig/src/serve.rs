@@ -118,7 +118,7 @@ fn send_served(served: Option<RequestLog>, replies: &mut impl Write) -> Result<(
 /// The rig that was built.
 enum Work {
     Fuse(Fuse),
-    Disk(Disk),
+    Disk(Box<Disk>),
     Neighbour(Neighbour),
     Hogs(Hogs),
     Group(Group),
@@ -129,7 +129,7 @@ impl Work {
     fn build(spec: &Spec, program: &[OsString]) -> Result<Self, UserError> {
         Ok(match spec {
             Spec::Fuse(spec) => Self::Fuse(Fuse::mount(spec, Faults::default())?),
-            Spec::Disk(spec) => Self::Disk(Disk::build(spec)?),
+            Spec::Disk(spec) => Self::Disk(Box::new(Disk::build(spec)?)),
             Spec::Neighbour(spec) => Self::Neighbour(Neighbour::start(spec)?),
             Spec::Hogs(spec) => Self::Hogs(Hogs::start(spec)?),
             Spec::Quota(spec) => Self::Group(Group::quota(spec)?),

@@ -25,7 +25,7 @@ use server::put_timing;
 pub use server::{FuseSpec, OpenFilePolicy};
 
 /// Prefix of words on the server under a disk.
-pub(crate) const SERVER_PREFIX: &str = "over.";
+const SERVER_PREFIX: &str = "over.";
 /// Prefix of words on the disk under a disk.
 const LOWER_PREFIX: &str = "on.";
 
@@ -275,6 +275,27 @@ impl DiskSpec {
         Ok(true)
     }
 
+    /// Applies a word that a live disk accepts: a limit, a size of a queue, a time of the server, at any layer.
+    fn put_live(&mut self, key: &str, value: &str) -> Result<bool, String> {
+        if let Some(key) = key.strip_prefix(SERVER_PREFIX) {
+            return match &mut self.on {
+                DiskBacking::Fuse(server) => put_timing(&mut server.timing, key, value),
+                _ => Err("it has no server".into()),
+            };
+        }
+        if let Some(key) = key.strip_prefix(LOWER_PREFIX) {
+            return match &mut self.on {
+                DiskBacking::Disk(lower) => lower.put_live(key, value),
+                _ => Err("it has no lower disk".into()),
+            };
+        }
+        match (key, self.requests) {
+            ("requests", Some(_)) => self.requests = Some(number(value)?),
+            _ => return put_throttle(&mut self.throttle, key, value),
+        }
+        Ok(true)
+    }
+
     fn words(&self) -> Vec<String> {
         let mut words = vec![format!("size={}", size::exact(self.bytes))];
         match &self.on {
@@ -456,9 +477,9 @@ pub(crate) fn change_timing(timing: Timing, words: &[&str]) -> Result<Timing, Us
     change(timing, words, put_timing)
 }
 
-/// Applies words on limits, which a live disk accepts: `read_iops=2000`.
-pub(crate) fn change_throttle(throttle: Throttle, words: &[&str]) -> Result<Throttle, UserError> {
-    change(throttle, words, put_throttle)
+/// Applies words on limits, queues and times, which a live disk accepts: `read_iops=2000`, `on.over.service=2ms`.
+pub(crate) fn change_disk(disk: DiskSpec, words: &[&str]) -> Result<DiskSpec, UserError> {
+    change(disk, words, DiskSpec::put_live)
 }
 
 /// Applies words on the share, which a live group accepts: `cpus=0.5`.
@@ -707,9 +728,9 @@ mod tests {
             let message = parse(line).unwrap_err().to_string();
             assert!(message.contains(word), "{line}: {message}");
         }
-        assert!(change_throttle(Throttle::default(), &["size=1m"]).is_err());
-        let limited = change_throttle(Throttle::default(), &["read_iops=2000"]).unwrap();
-        assert_eq!(limited.read_iops, Some(2000));
-        assert_eq!(change_throttle(limited, &["read_iops=none"]), Ok(Throttle::default()));
+        assert!(change_disk(Spec::disk(), &["size=1m"]).is_err());
+        let limited = change_disk(Spec::disk(), &["read_iops=2000"]).unwrap();
+        assert_eq!(limited.throttle.read_iops, Some(2000));
+        assert_eq!(change_disk(limited, &["read_iops=none"]), Ok(Spec::disk()));
     }
 }
