@@ -29,6 +29,10 @@ Usage: cargo xtask COMMAND
                                runs the selftest N times, and compares it with its goals;
                                --load: with all CPUs busy; --as-nobody: without privileges
   rigs --turns N               runs skye ab N times on two devices, one 5 % slower
+  rigs --random N [--seed S] [--part P] [--keep]
+                               compares skye's limiters on N random stacks with the truth, found by changing each;
+                               --keep: adds the rows to those that `rejudge` reads
+  rejudge                      judges the kept rows of random stacks again, and prints the score
   lab [--long] [--runs N] [--only NAME]… [--kernel VERSION]… [--keep DIR]
                                runs known answers in a guest with another kernel, and power cuts;
                                --long: all cases, on all kernels, and more cuts;
@@ -53,6 +57,7 @@ fn main() -> ExitCode {
         "docs" if rest.is_empty() => docs::command(),
         "bench" => bench::command(&rest),
         "rigs" => rigs::command(&rest),
+        "rejudge" if rest.is_empty() => rigs::random::rejudge(),
         "lab" => lab::command(&rest),
         // Cargo hands over each test program through this.
         "test-program" => test::run_program(&rest),

@@ -1,15 +1,18 @@
 //! `cargo xtask rigs`: lists rigs, undoes those that were killed, and checks that limiters are named right on all of
 //! them. It also checks that two devices of different speed are found to differ by as much.
 
+pub mod random;
 mod turns;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::str::FromStr;
 
 use anyhow::{Context, Result, bail, ensure};
 use model::selftest::{Outcome, Score, SelfTest, TestResult, Truth};
 
+use self::random::{Exam, Part};
 use crate::Usage;
 use crate::capability::OTHER_USER;
 
@@ -24,8 +27,8 @@ const DEVIATION_MAX: f64 = 0.01;
 /// Largest median of these deviations.
 const OFF_MEDIAN: f64 = 0.003;
 
-const USAGE: &str = "use `rigs --list`, `rigs --clean`, `rigs --turns N` or `rigs --runs N [--load] [--as-nobody] \
-     [--only NAME]… [--json FILE]`";
+const USAGE: &str = "use `rigs --list`, `rigs --clean`, `rigs --turns N`, `rigs --random N [--seed S] [--part P] [--keep]` or \
+     `rigs --runs N [--load] [--as-nobody] [--only NAME]… [--json FILE]`";
 
 /// Runs the command. Returns true if nothing is left that should be gone, and all goals are reached.
 ///
@@ -38,9 +41,34 @@ pub fn command(arguments: &[String]) -> Result<bool> {
             Ok(true)
         }
         ["--clean"] => Ok(clean()),
-        ["--turns", count] => turns::runs(count.parse().map_err(|_| Usage(USAGE.into()))?),
+        ["--turns", count] => turns::runs(number(count)?),
+        ["--random", count, ref words @ ..] => exam(number(count)?, words)?.run(),
         ref words => runs(&SelfTestOptions::parse(words)?),
     }
+}
+
+fn exam(count: u64, words: &[&str]) -> Result<Exam> {
+    let mut exam = Exam { count, ..Exam::default() };
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        let mut value = || words.next().copied().ok_or_else(|| Usage(USAGE.into()));
+        match *word {
+            "--seed" => exam.seed = Some(number(value()?)?),
+            "--part" => {
+                let name = value()?;
+                let part = Part::from_word(name);
+                let words = Part::ALL.map(Part::word).join(", ");
+                exam.part = Some(part.with_context(|| format!("no part `{name}`; the parts are {words}"))?);
+            }
+            "--keep" => exam.keeps_rows = true,
+            _ => bail!(Usage(USAGE.into())),
+        }
+    }
+    Ok(exam)
+}
+
+fn number<T: FromStr>(word: &str) -> Result<T> {
+    Ok(word.parse().map_err(|_| Usage(USAGE.into()))?)
 }
 
 fn list() {
@@ -221,6 +249,15 @@ mod tests {
         assert_eq!(options.only, ["link"]);
         for words in [&["--runs"][..], &["--runs", "x"], &["--load"], &["--runs", "1", "now"]] {
             assert!(SelfTestOptions::parse(words).is_err(), "{words:?}");
+        }
+    }
+
+    #[test]
+    fn exam_options_are_parsed_or_refused() {
+        let wanted = exam(3, &["--seed", "7", "--part", "full queue", "--keep"]).unwrap();
+        assert_eq!(wanted, Exam { count: 3, seed: Some(7), part: Some(Part::Window), keeps_rows: true });
+        for words in [&["--seed"][..], &["--seed", "x"], &["--part", "disk"], &["now"]] {
+            assert!(exam(1, words).is_err(), "{words:?}");
         }
     }
 

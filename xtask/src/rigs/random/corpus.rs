@@ -1,0 +1,88 @@
+//! Measured stacks with their true bottlenecks, kept in the repository. As `judge` is pure, it judges them again in a
+//! second.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
+use model::run::PhaseRecord;
+use model::{Limiter, Run};
+use serde::{Deserialize, Serialize};
+
+/// One load on a stack.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Row {
+    /// The stack in the words of a rig, and what runs beside it.
+    pub stack: String,
+    /// Its parts.
+    pub parts: Vec<String>,
+    /// The bottleneck that changes of the stack showed.
+    pub truth: String,
+    /// Right limiters.
+    pub right: Vec<Limiter>,
+    /// The run with the one test; what no judgement reads is left out.
+    pub run: Run,
+}
+
+impl Row {
+    /// The record of the load.
+    pub(super) fn phase(&self) -> Option<&PhaseRecord> {
+        self.run.phases.first()
+    }
+}
+
+/// Returns the run of one phase, without histograms and texts.
+pub(super) fn cut(run: &Run, phase: &PhaseRecord) -> Run {
+    let mut phase = phase.clone();
+    phase.figures.histogram = None;
+    phase.figures.steps.iter_mut().for_each(|step| step.histogram = None);
+    phase.figures.intervals.iter_mut().for_each(|interval| interval.histogram.clear());
+    phase.judged.notes.iter_mut().for_each(|note| note.text.clear());
+    if let Some(verdict) = &mut phase.judged.verdict {
+        (verdict.evidence, verdict.advice) = (None, None);
+    }
+    let mut run = run.clone();
+    run.plan.phases.retain(|planned| phase.id.split('#').next() == Some(planned.id.as_str()));
+    run.phases = vec![phase];
+    run
+}
+
+fn path() -> PathBuf {
+    crate::root().join("xtask/exam.jsonl.gz")
+}
+
+/// Reads all rows; there are none without the file.
+///
+/// # Errors
+/// The file cannot be read, or a row is not valid.
+pub(super) fn read() -> Result<Vec<Row>> {
+    let path = path();
+    let Ok(file) = File::open(&path) else { return Ok(Vec::new()) };
+    let text =
+        std::io::read_to_string(GzDecoder::new(file)).with_context(|| format!("read {}", path.display()))?;
+    text.lines()
+        .map(|line| serde_json::from_str(line).with_context(|| format!("read {}", path.display())))
+        .collect()
+}
+
+/// Adds rows.
+///
+/// # Errors
+/// The file cannot be read or written.
+pub(super) fn add(rows: Vec<Row>) -> Result<()> {
+    let path = path();
+    let all = [read()?, rows].concat();
+    let mut packed = GzEncoder::new(Vec::new(), Compression::best());
+    for row in all {
+        writeln!(packed, "{}", serde_json::to_string(&row)?)?;
+    }
+    // A kill in between must not lose the rows from before.
+    let new = path.with_extension("new");
+    fs::write(&new, packed.finish()?)
+        .and_then(|()| fs::rename(&new, &path))
+        .with_context(|| format!("write {}", path.display()))
+}
