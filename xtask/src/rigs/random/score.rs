@@ -27,8 +27,8 @@ impl Answer {
     /// Compares the record of a load with the truth.
     pub(super) fn new(stack: &Stack, load: Load, truth: Truth, phase: &PhaseRecord) -> Self {
         let right = truth.part.map_or(&[][..], |part| stack.right_limiters(part));
-        let answer = Self::from_verdict(right, phase.judged.verdict.as_ref());
-        Self { spec: load.spec(), parts: stack.parts(), predicted: stack.predicted(load), truth, ..answer }
+        let (parts, predicted) = (stack.parts(), stack.predicted(load));
+        Self::from_verdict(load.spec(), parts, truth, predicted, right, phase.judged.verdict.as_ref())
     }
 
     /// Compares a kept row with its truth; `None` if it has no test.
@@ -36,26 +36,27 @@ impl Answer {
         let (phase, part) = (row.phase()?, Part::from_word(&row.truth)?);
         let parts = row.parts.iter().filter_map(|word| Part::from_word(word)).collect();
         let truth = Truth { part: Some(part), gains: Vec::new(), ops_per_second: 0.0 };
-        let answer = Self::from_verdict(&row.right, phase.judged.verdict.as_ref());
-        let spec = phase.spec.clone();
-        Some(Self { spec, parts, predicted: Some(part), truth, ..answer })
+        let verdict = phase.judged.verdict.as_ref();
+        Some(Self::from_verdict(phase.spec.clone(), parts, truth, Some(part), &row.right, verdict))
     }
 
-    fn from_verdict(right: &[Limiter], verdict: Option<&Verdict>) -> Self {
+    fn from_verdict(
+        spec: String,
+        parts: Vec<Part>,
+        truth: Truth,
+        predicted: Option<Part>,
+        right: &[Limiter],
+        verdict: Option<&Verdict>,
+    ) -> Self {
         let limiter = verdict.and_then(|verdict| verdict.limiter);
         let confidence = verdict.and_then(|verdict| verdict.confidence);
-        Self {
-            spec: String::new(),
-            parts: Vec::new(),
-            truth: Truth { part: None, gains: Vec::new(), ops_per_second: 0.0 },
-            predicted: None,
-            printed: match (limiter, confidence) {
-                (Some(limiter), Some(confidence)) => format!("{} ({confidence:?})", limiter.code()),
-                _ => "nothing".into(),
-            },
-            is_confirmed: confidence == Some(Confidence::Confirmed),
-            outcome: selftest::Truth::Limiters(right.to_vec()).judge(verdict, &[]),
-        }
+        let printed = match (limiter, confidence) {
+            (Some(limiter), Some(confidence)) => format!("{} ({confidence:?})", limiter.code()),
+            _ => "nothing".into(),
+        };
+        let is_confirmed = confidence == Some(Confidence::Confirmed);
+        let outcome = selftest::Truth::Limiters(right.to_vec()).judge(verdict, &[]);
+        Self { spec, parts, truth, predicted, printed, is_confirmed, outcome }
     }
 
     /// Returns the bottleneck, if prediction and truth agree.
