@@ -508,19 +508,6 @@ mod tests {
     }
 
     #[test]
-    fn every_bench_has_its_duration_in_contributing_page() {
-        let page = fs::read_to_string(crate::root().join("CONTRIBUTING.md")).unwrap();
-        for bench in BENCHES {
-            let name = format!("`{}`", bench.name);
-            let rows = page.lines().map(|line| line.split('|').map(str::trim).collect::<Vec<_>>());
-            let row =
-                rows.into_iter().find(|row| row.len() == 5 && row[1].split(", ").any(|one| one == name));
-            let row = row.unwrap_or_else(|| panic!("{name} is missing in the table"));
-            assert!(row[3].parse::<u32>().is_ok_and(|seconds| seconds <= 180), "{row:?}");
-        }
-    }
-
-    #[test]
     fn unknown_words_are_refused() {
         for text in ["nothing", "--pairs 3", "--pairs", "--quick --pairs 15", "--pairs 15 --quick"] {
             assert!(command(&words(text)).unwrap_err().is::<Usage>(), "{text}");

@@ -62,7 +62,7 @@ impl Capability {
 }
 
 /// All capabilities; a new one is one line here and one function below.
-pub static CAPABILITIES: [Capability; 27] = [
+pub static CAPABILITIES: [Capability; 28] = [
     Capability::new("root", "run as user 0", probe_root),
     Capability::new("loop", "attach loop devices", probe_loop),
     Capability::new("host", "see all processes of the machine", probe_host),
@@ -81,6 +81,7 @@ pub static CAPABILITIES: [Capability; 27] = [
     Capability::new("netns", "create network namespaces, and limit the traffic between them", probe_netns),
     Capability::new("timens", "run a program with another monotonic clock", probe_timens),
     Capability::new("sshfs", "mount a server's directory with sshfs", probe_sshfs),
+    Capability::new("bindfs", "mount a directory with bindfs", probe_bindfs),
     Capability::new("bonnie", "run the original bonnie++", probe_bonnie),
     Capability::new("valgrind", "count instructions", probe_valgrind),
     Capability::new("strace", "count system calls", probe_strace),
@@ -345,6 +346,12 @@ fn probe_sshfs() -> Result<(), String> {
     find("fuse").map_or(Ok(()), Capability::check)?;
     let network = rig::Spec::network(1_000_000_000).size_mib(1);
     rig::Network::build(&network, &[]).map(drop).map_err(|error| error.to_string())
+}
+
+fn probe_bindfs() -> Result<(), String> {
+    find("loop").map_or(Ok(()), Capability::check)?;
+    let disk = rig::Spec::disk().file_system("ext4").bindfs(rig::Threads::One);
+    rig::Disk::build(&disk).map(drop).map_err(|error| error.to_string())
 }
 
 fn probe_user() -> Result<(), String> {

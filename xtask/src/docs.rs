@@ -12,7 +12,7 @@ use model::workload::{DATA_KEYS, DataVerb, DataWork, FILE_KEYS, FileVerb, FilesW
 use model::{Request, numbers};
 use wording::{FINDING_HELP, FindingHelp};
 
-use crate::limiters;
+use crate::{limiters, rigs};
 
 /// Returns each page that is generated, or has generated tables, with its text of the current code.
 fn pages() -> Result<Vec<(PathBuf, String)>> {
@@ -37,10 +37,12 @@ fn pages() -> Result<Vec<(PathBuf, String)>> {
         presets()?,
     )];
     let limiters = (page("limiters.md"), limiters::generate()?);
+    let exam = (page("exam.md"), rigs::random::page()?);
     let remarks = [("| code | mark | when | meaning |", codes())];
     let methodology = [("| invalid | suspect | either | remark |", trust())];
     Ok(vec![
         limiters,
+        exam,
         with_tables("spec.md", &spec)?,
         with_tables("reference.md", &reference)?,
         with_tables("remarks.md", &remarks)?,

@@ -30,6 +30,7 @@ impl Package {
 
 /// All packages; a new one is one line here.
 pub const PACKAGES: &[Package] = &[
+    Package::new("bindfs", "bindfs", "a daemon over a file system"),
     Package::new("bonnie++", "bonnie++", "comparing with the original bonnie++"),
     Package::new("btrfs-progs", "mkfs.btrfs", "making btrfs on loop devices"),
     Package::new("busybox", "busybox", "a host with the shell of small systems"),

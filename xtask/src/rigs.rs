@@ -12,7 +12,7 @@ use std::str::FromStr;
 use anyhow::{Context, Result, bail, ensure};
 use model::selftest::{Outcome, Score, SelfTest, TestResult, Truth};
 
-use self::random::{Exam, Part};
+use self::random::{Exam, Part, Purpose};
 use crate::Usage;
 use crate::capability::OTHER_USER;
 
@@ -27,7 +27,7 @@ const DEVIATION_MAX: f64 = 0.01;
 /// Largest median of these deviations.
 const OFF_MEDIAN: f64 = 0.003;
 
-const USAGE: &str = "use `rigs --list`, `rigs --clean`, `rigs --turns N`, `rigs --random N [--seed S] [--part P] [--keep]` or \
+const USAGE: &str = "use `rigs --list`, `rigs --clean`, `rigs --turns N`, `rigs --random N [--seed S] [--part P] [--keep|--labels]` or \
      `rigs --runs N [--load] [--as-nobody] [--only NAME]… [--json FILE]`";
 
 /// Runs the command. Returns true if nothing is left that should be gone, and all goals are reached.
@@ -57,10 +57,11 @@ fn exam(count: u64, words: &[&str]) -> Result<Exam> {
             "--part" => {
                 let name = value()?;
                 let part = Part::from_word(name);
-                let words = Part::ALL.map(Part::word).join(", ");
+                let words = Part::ALL.iter().map(|part| part.word()).collect::<Vec<_>>().join(", ");
                 exam.part = Some(part.with_context(|| format!("no part `{name}`; the parts are {words}"))?);
             }
-            "--keep" => exam.keeps_rows = true,
+            "--keep" => exam.purpose = Purpose::Keep,
+            "--labels" => exam.purpose = Purpose::Label,
             _ => bail!(Usage(USAGE.into())),
         }
     }
@@ -255,7 +256,10 @@ mod tests {
     #[test]
     fn exam_options_are_parsed_or_refused() {
         let wanted = exam(3, &["--seed", "7", "--part", "full queue", "--keep"]).unwrap();
-        assert_eq!(wanted, Exam { count: 3, seed: Some(7), part: Some(Part::Window), keeps_rows: true });
+        assert_eq!(
+            wanted,
+            Exam { count: 3, seed: Some(7), part: Some(Part::Window), purpose: Purpose::Keep }
+        );
         for words in [&["--seed"][..], &["--seed", "x"], &["--part", "disk"], &["now"]] {
             assert!(exam(1, words).is_err(), "{words:?}");
         }

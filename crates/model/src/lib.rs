@@ -24,6 +24,7 @@ pub mod health;
 pub mod holding;
 pub mod hosts;
 pub mod json;
+pub mod layer;
 pub mod limiter;
 pub mod load;
 pub mod machine;

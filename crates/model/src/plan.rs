@@ -721,7 +721,7 @@ fn notes(target: &Target) -> Vec<String> {
     let mut notes = target.notes.clone();
     match target.backing {
         Backing::RemoteOrUserSpace => notes.push(format!(
-            "{} is remote or user-space: skye cannot see how it stores the data",
+            "{} is remote or user-space: skye reads no counters of the storage below",
             target.file_system
         )),
         // One note has all that a container hides.

@@ -3,6 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::layer::{Layer, LayerKind};
+
 /// Name of the attribute that tests set. Every user may set attributes in the namespace `user.`.
 pub const USER_ATTRIBUTE: &std::ffi::CStr = c"user.skye";
 
@@ -42,6 +44,10 @@ pub struct Target {
     pub direct_io: Option<DirectIo>,
     /// Block devices under the target in topological order: the mounted device first, physical devices last.
     pub device_stack: Vec<Device>,
+    /// All layers under the target, each before those below it; the first is its file system, or the device itself. Empty for
+    /// a simulated device.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub layers: Vec<Layer>,
     /// Notes for the reader: thin volumes, snapshots, options that void durability.
     pub notes: Vec<String>,
     /// True if its files can have user attributes; absent where the kernel does not report it.
@@ -306,6 +312,21 @@ impl Target {
     pub fn top_devices(&self) -> impl Iterator<Item = &Device> {
         let is_used = |name| self.device_stack.iter().any(|device| device.backing_devices.contains(name));
         self.device_stack.iter().filter(move |device| !is_used(&device.name))
+    }
+
+    /// Adds the layers of a file system on the devices of the stack.
+    #[must_use]
+    pub fn with_device_layers(mut self) -> Self {
+        let layer = |kind, name: &str, below| Layer { kind, name: name.into(), below, hidden: None };
+        let place = |name: &String| self.device_stack.iter().position(|device| device.name == *name);
+        let tops = self.top_devices().filter_map(|device| place(&device.name));
+        let tops = tops.map(|at| at as u32 + 1).collect();
+        self.layers = vec![layer(LayerKind::FileSystem, &self.file_system, tops)];
+        self.layers.extend(self.device_stack.iter().map(|device| {
+            let below = device.backing_devices.iter().filter_map(place).map(|at| at as u32 + 1).collect();
+            layer(LayerKind::Device, &device.name, below)
+        }));
+        self
     }
 
     /// Returns true if a disk of this machine is at the bottom. Loops and compressed memory alone do not count, because

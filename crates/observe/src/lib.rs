@@ -29,6 +29,7 @@ mod hiding;
 mod holding;
 mod identity;
 mod idle;
+mod layers;
 mod link;
 mod loop_file;
 mod machine;

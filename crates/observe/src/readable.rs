@@ -14,6 +14,7 @@ use rustix::io::Errno;
 
 use crate::holding::{own_mounts, parts};
 use crate::identity::{Identity, direct_io};
+use crate::layers::layers_of_device;
 use crate::parse::mountinfo::{self, Mount};
 use crate::root::Root;
 use crate::stack::stack_of_device;
@@ -56,6 +57,7 @@ pub fn readable(root: &Root, word: &Path, name: &str) -> Result<Target, UserErro
     let stack = stack_of_device(root, &mounts, numbers);
     let top = stack.devices.first();
     let users = top.and_then(|device| users(root, &mounts, &device.name));
+    let layers = layers_of_device(root, &mounts, &stack);
     let path = path.to_string_lossy().into_owned();
     Ok(Target {
         mount_point: path.clone(),
@@ -73,6 +75,7 @@ pub fn readable(root: &Root, word: &Path, name: &str) -> Result<Target, UserErro
         notes: stack.notes.into_iter().chain(users).collect(),
         user_attributes: None,
         erased: None,
+        layers,
         backing: stack.backing,
         device_stack: stack.devices,
     })

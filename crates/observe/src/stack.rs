@@ -28,6 +28,8 @@ pub(crate) struct Stack {
     pub backing: Backing,
     /// Devices in topological order: the mounted device first, physical devices last.
     pub devices: Vec<Device>,
+    /// Names of the devices that the file system uses itself.
+    pub tops: Vec<String>,
     pub notes: Vec<String>,
 }
 
@@ -37,6 +39,11 @@ struct FirstLayer {
     /// Names of the devices that the file system itself uses.
     devices: Vec<String>,
     notes: Vec<String>,
+}
+
+/// Returns true for file systems of a server or a program, apart from FUSE.
+pub(crate) fn is_remote(kind: &str) -> bool {
+    kind.starts_with("nfs") || REMOTE.contains(&kind)
 }
 
 /// Follows a mount, whose file system has the device numbers `major` and `minor`, down to the physical
@@ -54,14 +61,13 @@ pub(crate) fn stack_of_device(root: &Root, mounts: &[Mount], (major, minor): (u3
 fn walk(root: &Root, mounts: &[Mount], top: FirstLayer) -> Stack {
     let mut walk = Walk { root, mounts, found: Vec::new(), notes: top.notes, above: Vec::new() };
     // The walk finds devices bottom up. The reversal puts each one before its underlying devices.
-    for name in top.devices.iter().rev() {
-        walk.visit(name);
-    }
+    let mut tops: Vec<_> = top.devices.iter().rev().filter_map(|name| walk.visit(name)).collect();
+    tops.reverse();
     let mut devices = walk.found;
     devices.reverse();
     let backing =
         if top.backing == Backing::Devices && devices.is_empty() { Backing::Unknown } else { top.backing };
-    Stack { backing, devices, notes: walk.notes }
+    Stack { backing, devices, tops, notes: walk.notes }
 }
 
 fn first_layer(
@@ -78,7 +84,7 @@ fn first_layer(
         return plain(Backing::Memory);
     }
     // "fuseblk" is on a block device of this machine, which the general path below finds.
-    if kind == "fuse" || kind.starts_with("fuse.") || kind.starts_with("nfs") || REMOTE.contains(&kind) {
+    if kind == "fuse" || kind.starts_with("fuse.") || is_remote(kind) {
         return plain(Backing::RemoteOrUserSpace);
     }
     let devices = match kind {
@@ -263,7 +269,6 @@ impl Walk<'_> {
         }
         let Some(mount) = mount::find(self.mounts, None, path) else { return Vec::new() };
         let layer = first_layer(self.root, self.mounts, mount, (mount.major, mount.minor), self.above.len());
-        details.push(format!("on {} at {}", mount.file_system, mount.mount_point));
         match layer.backing {
             Backing::Devices | Backing::Simulated => {}
             Backing::Memory => notes.push(format!("{} is a file in memory", place.name)),

@@ -8,6 +8,7 @@ use model::{Target, UserError, size};
 use crate::geometry::{MountFacts, geometry};
 use crate::hiding::INITIAL_PID_NAMESPACE;
 use crate::identity::Identity;
+use crate::layers::layers_of_mount;
 use crate::mount;
 use crate::parse::mountinfo::{self, Mount};
 use crate::root::Root;
@@ -43,6 +44,7 @@ pub fn resolve(root: &Root, identity: &Identity) -> Result<Target, UserError> {
     );
     let mount = found.unwrap_or(&hidden_mount);
     let stack = stack_of_mount(root, &mounts, mount, (identity.major, identity.minor));
+    let layers = layers_of_mount(root, &mounts, mount, &stack);
     // The devices of an overlay carry another file system than the mounted one.
     let own_devices = stack.backing == Backing::Devices && mount.file_system != "overlay";
     let mounted = MountFacts {
@@ -75,6 +77,7 @@ pub fn resolve(root: &Root, identity: &Identity) -> Result<Target, UserError> {
         geometry,
         space: identity.space,
         direct_io: identity.direct_io.or_else(|| device_alignment(stack.backing, stack.devices.first())),
+        layers,
         device_stack: stack.devices,
         notes,
         user_attributes: identity.user_attributes,

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::process::Command;
 
 use model::Target;
+use model::layer::Layer;
 use model::target::Device;
 use observe::{Identity, Probe, Root, machine, near_cpus, resolve};
 
@@ -251,7 +252,7 @@ fn loop_device_resolves_to_its_backing_file() {
         &format!(
             "
         ext2 of /dev/loop3 at /mnt/img: Devices
-        loop3 Loop > nvme0n1 [file /mnt/t/disk one.img, buffered I/O to the file, on ext4 at /mnt/t]
+        loop3 Loop > nvme0n1 [file /mnt/t/disk one.img, buffered I/O to the file]
         {}
         layout: block 4096
         note: loop3 is buffered: writes go to a page cache first
@@ -265,7 +266,7 @@ fn loop_device_resolves_to_its_backing_file() {
         (7, 4),
         "
         ext2 of /dev/loop4 at /mnt/mem: Devices
-        loop4 Loop [file /tmp/gone.img (deleted), buffered I/O to the file, on tmpfs at /tmp]
+        loop4 Loop [file /tmp/gone.img (deleted), buffered I/O to the file]
         layout: block 4096
         note: loop4 is buffered: writes go to a page cache first
         note: loop4 is a file in memory
@@ -502,4 +503,113 @@ fn counters_of_stack_are_per_device() {
     // The kernel counts flushes at the disk alone.
     assert!(partition.written_bytes > 1 << 20 && disk.written_bytes > partition.written_bytes);
     assert!(disk.flushes > 0 && partition.flushes == 0);
+}
+
+/// Returns each layer with those below it: "ext4 > vda, vda1; …".
+fn layers(target: &Target) -> String {
+    let name = |below: &u32| target.layers[*below as usize].name.clone();
+    let text = |layer: &Layer| {
+        let below = layer.below.iter().map(name).collect::<Vec<_>>().join(", ");
+        let hidden = layer.hidden.iter().map(|reason| format!(" ({reason})")).collect::<String>();
+        format!("{:?} {} > {below}{hidden}", layer.kind, layer.name)
+    };
+    target.layers.iter().map(text).collect::<Vec<_>>().join("; ")
+}
+
+/// Goal: each layer is there once, before those below it.
+#[test]
+fn layers_of_recorded_machines_are_found() {
+    let cases = [
+        (
+            "ext4_nvme",
+            "/mnt/t",
+            block("ext4_nvme", "nvme0n1p2"),
+            "FileSystem ext4 > nvme0n1p2; \
+             Device nvme0n1p2 > nvme0n1; \
+             Device nvme0n1 > ",
+        ),
+        (
+            "lvm_on_luks",
+            "/mnt/t",
+            block("lvm_on_luks", "dm-1"),
+            "FileSystem xfs > dm-1; \
+             Device dm-1 > dm-0; \
+             Device dm-0 > nvme0n1p2; \
+             Device nvme0n1p2 > nvme0n1; \
+             Device nvme0n1 > ",
+        ),
+        (
+            "md_raid5",
+            "/mnt/t",
+            (9, 0),
+            "FileSystem ext4 > md0; \
+             Device md0 > nvme0n1p1, nvme1n1p1, nvme2n1p1; \
+             Device nvme0n1p1 > nvme0n1; \
+             Device nvme0n1 > ; \
+             Device nvme1n1p1 > nvme1n1; \
+             Device nvme1n1 > ; \
+             Device nvme2n1p1 > nvme2n1; \
+             Device nvme2n1 > ",
+        ),
+        (
+            "loop_on_ext4",
+            "/mnt/img",
+            (7, 3),
+            "FileSystem ext2 > loop3; \
+             Device loop3 > page cache; \
+             PageCache page cache > ext4; \
+             FileSystem ext4 > nvme0n1; \
+             Device nvme0n1 > ",
+        ),
+        (
+            "loop_on_ext4",
+            "/mnt/mem",
+            (7, 4),
+            "FileSystem ext2 > loop4; \
+             Device loop4 > tmpfs; \
+             Memory tmpfs > ",
+        ),
+        (
+            "btrfs_two",
+            "/mnt/t",
+            (0, 42),
+            "FileSystem btrfs > sdb1, sda1; \
+             Device sdb1 > sdb; \
+             Device sdb > ; \
+             Device sda1 > sda; \
+             Device sda > ",
+        ),
+        ("nfs", "/mnt/n/x", (0, 52), "Remote nfs4 >  (its storage is on a server)"),
+        (
+            "sshfs",
+            "/mnt/remote",
+            (0, 53),
+            "Fuse fuse.sshfs >  (the program that serves it is not visible here)",
+        ),
+        ("tmpfs", "/dev/shm", (0, 24), "Memory tmpfs > "),
+        ("zfs", "/", (0, 26), "FileSystem zfs >  (its devices are not visible here)"),
+        (
+            "overlay_host",
+            "/var/lib/docker/overlay2/f00d/merged",
+            (0, 60),
+            "Overlay overlay > ext4; \
+             FileSystem ext4 > nvme0n1p2; \
+             Device nvme0n1p2 > nvme0n1; \
+             Device nvme0n1 > ",
+        ),
+        ("overlay_container", "/tmp", (0, 60), "Overlay overlay >  (a directory of it is not visible here)"),
+        (
+            "multipath",
+            "/mnt/t",
+            block("multipath", "dm-1"),
+            "FileSystem xfs > dm-1; \
+             Device dm-1 > dm-0; \
+             Device dm-0 > sdc, sdd; \
+             Device sdc > ; \
+             Device sdd > ",
+        ),
+    ];
+    for (name, path, numbers, expected) in cases {
+        assert_eq!(layers(&resolved(name, path, numbers)), expected, "{name}");
+    }
 }

@@ -4,6 +4,7 @@ use model::advice::Advice;
 use model::disturbance::Disturbance;
 use model::figure::{Bytes, BytesPerSecond, Count, LatencyNs, Mean, Seconds, Share};
 use model::finding::Finding;
+use model::layer::{Layer, LayerKind};
 use model::plan::{Plan, plan};
 use model::run::{
     ChangePoint, ClientShare, Confidence, Counts, CpuShares, CpuTimes, DeviceFrame, DeviceUse, Ends,
@@ -113,7 +114,9 @@ pub(crate) fn disk() -> Target {
         notes: Vec::new(),
         user_attributes: None,
         erased: None,
+        layers: Vec::new(),
     }
+    .with_device_layers()
 }
 
 /// ext4 on LVM on LUKS on a partition.
@@ -137,6 +140,7 @@ pub(crate) fn mapped() -> Target {
         erased: None,
         ..disk()
     }
+    .with_device_layers()
 }
 
 /// ext4 on a software RAID of partitions of spinning disks.
@@ -160,7 +164,7 @@ pub(crate) fn array(members: usize) -> Target {
         device_stack.push(spinning);
     }
     let space = Space { total_bytes: 145 << 40, free_bytes: 9_800 * GIB, ..disk().space };
-    Target { file_system: "ext4".into(), device_stack, space, ..disk() }
+    Target { file_system: "ext4".into(), device_stack, space, ..disk() }.with_device_layers()
 }
 
 pub(crate) fn tmpfs() -> Target {
@@ -175,6 +179,7 @@ pub(crate) fn tmpfs() -> Target {
         backing: Backing::Memory,
         direct_io: None,
         device_stack: Vec::new(),
+        layers: Vec::new(),
         ..disk()
     }
 }
@@ -193,6 +198,15 @@ pub(crate) fn sshfs() -> Target {
         backing: Backing::RemoteOrUserSpace,
         direct_io: None,
         device_stack: Vec::new(),
+        layers: vec![
+            Layer { kind: LayerKind::Fuse, name: "fuse.sshfs".into(), below: vec![1], hidden: None },
+            Layer {
+                kind: LayerKind::Daemon,
+                name: "sshfs".into(),
+                below: Vec::new(),
+                hidden: Some("its storage is not visible here".into()),
+            },
+        ],
         ..disk()
     }
 }
@@ -223,6 +237,12 @@ pub(crate) fn nfs() -> Target {
         source: "filer.example.org:/export/scratch".into(),
         file_system: "nfs4".into(),
         mount_options: options.map(String::from).into(),
+        layers: vec![Layer {
+            kind: LayerKind::Remote,
+            name: "nfs4".into(),
+            below: Vec::new(),
+            hidden: Some("its storage is on a server".into()),
+        }],
         ..sshfs()
     }
 }
@@ -270,6 +290,7 @@ pub(crate) fn simulated_plan() -> (Plan, Environment) {
         space: Space { total_bytes: 1 << 40, free_bytes: 1 << 40, inodes_total: None, inodes_free: None },
         direct_io: None,
         device_stack: Vec::new(),
+        layers: Vec::new(),
         ..disk()
     };
     let request = Request { tests: vec!["read:rnd4k:q4".into()], ..Request::default() };

@@ -11,7 +11,7 @@ use crate::device::LoopDevice;
 use crate::fuse::{FILE_NAME, Faults, Server};
 use crate::journal::Journal;
 use crate::served::RequestLog;
-use crate::spec::{self, DiskBacking, DiskSpec, FuseSpec};
+use crate::spec::{self, DiskBacking, DiskSpec, FuseSpec, Threads};
 use crate::throttle::Throttle;
 use crate::timing::Timing;
 
@@ -66,7 +66,7 @@ impl Disk {
         Ok(disk)
     }
 
-    /// Path to measure: the mounted file system, or the overlay over it, or else the device.
+    /// Path to measure: the mounted file system or the topmost layer over it, or else the device.
     pub fn path(&self) -> PathBuf {
         self.layer.mounted.clone().unwrap_or_else(|| self.layer.device.path())
     }
@@ -184,10 +184,11 @@ fn timing(spec: &DiskSpec) -> Option<Timing> {
 }
 
 fn build(spec: &DiskSpec, journal: &mut Journal, server: &mut Option<Server>) -> Result<Layer, UserError> {
-    if spec.with_overlay && spec.file_system.is_none() {
-        return Err(UserError::new("mount an overlay on a disk", "it has no file system").help("add fs=NAME"));
+    if (spec.with_overlay || spec.bindfs.is_some()) && spec.file_system.is_none() {
+        return Err(UserError::new("mount a layer on a disk", "it has no file system").help("add fs=NAME"));
     }
-    let is_direct = matches!(spec.on, DiskBacking::Fuse(_) | DiskBacking::Disk(_));
+    // A file in memory is in the page cache.
+    let is_direct = !spec.is_buffered && !matches!(spec.on, DiskBacking::Memory);
     let mut lower_layer = None;
     let image = match &spec.on {
         DiskBacking::Memory => {
@@ -221,8 +222,16 @@ fn build(spec: &DiskSpec, journal: &mut Journal, server: &mut Option<Server>) ->
     let mounted = match &spec.file_system {
         Some(file_system) => {
             let device = device.path();
-            let at = journal.mount(file_system, &device.to_string_lossy(), &spec.mount_options)?;
-            Some(if spec.with_overlay { mount_overlay(journal, &at)? } else { at })
+            let mut at = journal.mount(file_system, &device.to_string_lossy(), &spec.mount_options)?;
+            if spec.with_overlay {
+                at = mount_overlay(journal, &at)?;
+            }
+            if let Some(threads) = spec.bindfs {
+                let threads = if threads == Threads::Many { ",multithreaded" } else { "" };
+                let options = format!("subtype=bindfs{threads}");
+                at = journal.mount("fuse.bindfs", &at.to_string_lossy(), &options)?;
+            }
+            Some(at)
         }
         None => None,
     };

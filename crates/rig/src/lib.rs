@@ -73,7 +73,7 @@ pub use serve::serve;
 pub use served::{Direction, Request, RequestLog};
 pub use spec::{
     DiskBacking, DiskSpec, FuseSpec, HogsSpec, MemorySpec, NeighbourSpec, NetworkSpec, OpenFilePolicy,
-    QuotaSpec, Spec,
+    QuotaSpec, Spec, Threads,
 };
 pub use throttle::Throttle;
 pub use timing::{Slow, Span, Stall, TimedDirections, Timing};

@@ -111,6 +111,19 @@ pub struct DiskSpec {
     pub requests: Option<u32>,
     /// Bytes that may be dirty in its file system's pages.
     pub dirty_max_bytes: Option<u64>,
+    /// True if its bytes go through the page cache of the file system below.
+    pub is_buffered: bool,
+    /// A bindfs that is mounted over the file system, with this many threads; the rig is then the bindfs.
+    pub bindfs: Option<Threads>,
+}
+
+/// Threads of a daemon.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Threads {
+    /// One, so that it serves one request at a time.
+    One,
+    /// As many as it wants.
+    Many,
 }
 
 /// Place of a disk's bytes.
@@ -121,9 +134,9 @@ pub enum DiskBacking {
     Memory,
     /// In a file in that directory.
     Directory(PathBuf),
-    /// In a file of a server, past the page cache: a device with a queue and known times.
+    /// In a file of a server: a device with a queue and known times.
     Fuse(Box<FuseSpec>),
-    /// In a file of the file system of another disk, past the page cache.
+    /// In a file of the file system of another disk.
     Disk(Box<DiskSpec>),
 }
 
@@ -139,6 +152,8 @@ impl Default for DiskSpec {
             throttle: Throttle::default(),
             requests: None,
             dirty_max_bytes: None,
+            is_buffered: false,
+            bindfs: None,
         }
     }
 }
@@ -158,14 +173,14 @@ impl DiskSpec {
         self
     }
 
-    /// Lets that server serve its bytes, with direct I/O between.
+    /// Lets that server serve its bytes.
     #[must_use]
     pub fn over(mut self, server: FuseSpec) -> Self {
         self.on = DiskBacking::Fuse(Box::new(server));
         self
     }
 
-    /// Puts its bytes into a file of that disk's file system, with direct I/O between.
+    /// Puts its bytes into a file of that disk's file system.
     #[must_use]
     pub fn on_disk(mut self, lower: DiskSpec) -> Self {
         self.on = DiskBacking::Disk(Box::new(lower));
@@ -243,6 +258,20 @@ impl DiskSpec {
         self
     }
 
+    /// Mounts a bindfs over the file system, which must exist.
+    #[must_use]
+    pub fn bindfs(mut self, threads: Threads) -> Self {
+        self.bindfs = Some(threads);
+        self
+    }
+
+    /// Lets its bytes go through the page cache of the file system below.
+    #[must_use]
+    pub fn buffered(mut self) -> Self {
+        self.is_buffered = true;
+        self
+    }
+
     fn put(&mut self, key: &str, value: &str) -> Result<bool, String> {
         if let Some(key) = key.strip_prefix(SERVER_PREFIX) {
             return match &mut self.on {
@@ -270,6 +299,8 @@ impl DiskSpec {
             "overlay" if value.is_empty() => self.with_overlay = true,
             "requests" => self.requests = Some(number(value)?),
             "dirty_max" => self.dirty_max_bytes = Some(bytes(value)?),
+            "buffered" if value.is_empty() => self.is_buffered = true,
+            "bindfs" => self.bindfs = Some(word(value, &THREADS)?),
             _ => return Ok(false),
         }
         Ok(true)
@@ -322,9 +353,13 @@ impl DiskSpec {
         words.extend(throttle_words(&self.throttle));
         words.extend(self.requests.map(|count| format!("requests={count}")));
         words.extend(self.dirty_max_bytes.map(|bytes| format!("dirty_max={}", size::exact(bytes))));
+        words.extend(self.is_buffered.then(|| String::from("buffered")));
+        words.extend(self.bindfs.map(|threads| format!("bindfs={}", name(threads, &THREADS))));
         words
     }
 }
+
+const THREADS: [(&str, Threads); 2] = [("one", Threads::One), ("many", Threads::Many)];
 
 /// A process that makes a file and reads it directly, at random offsets.
 #[derive(Debug, Clone, PartialEq)]
@@ -443,6 +478,25 @@ impl Spec {
             );
         }
         Ok(spec)
+    }
+
+    /// Returns the rig after changes that it accepts while it runs.
+    ///
+    /// # Errors
+    /// The word that it does not accept.
+    pub fn with_changes(&self, words: &[&str]) -> Result<Self, UserError> {
+        Ok(match self {
+            Self::Fuse(spec) => {
+                FuseSpec { timing: change_timing(spec.timing, words)?, ..spec.clone() }.into()
+            }
+            Self::Disk(spec) => change_disk(spec.clone(), words)?.into(),
+            Self::Quota(spec) => change_quota(spec.clone(), words)?.into(),
+            Self::Memory(spec) => change_memory(spec.clone(), words)?.into(),
+            Self::Network(spec) => change_network(spec.clone(), words)?.into(),
+            Self::Neighbour(_) | Self::Hogs(_) => {
+                return Err(UserError::new("change a running rig", "it has no settings"));
+            }
+        })
     }
 
     /// Applies one word: `service=2ms`.
@@ -634,6 +688,8 @@ mod tests {
             limits: [Option<u64>; 4],
             requests: Option<u32>,
             dirty_max_bytes: Option<u64>,
+            is_buffered: bool,
+            bindfs in of(prop_oneof![Just(Threads::One), Just(Threads::Many)]),
         ) -> DiskSpec {
             let throttle = Throttle {
                 read_iops: limits[0],
@@ -642,7 +698,17 @@ mod tests {
                 write_bytes_per_second: limits[3],
             };
             DiskSpec {
-                bytes, on, file_system, mkfs_options, mount_options, with_overlay, throttle, requests, dirty_max_bytes
+                bytes,
+                on,
+                file_system,
+                mkfs_options,
+                mount_options,
+                with_overlay,
+                throttle,
+                requests,
+                dirty_max_bytes,
+                is_buffered,
+                bindfs,
             }
         }
     }

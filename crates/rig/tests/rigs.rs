@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rig::{Direction, OpenFilePolicy, RequestLog, Rig, Spec};
+use rig::{Direction, OpenFilePolicy, RequestLog, Rig, Spec, Threads};
 use rustix::fs::OFlags;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -738,15 +738,15 @@ fn rig_setup_failure_is_reported_with_cause() {
     assert!(other.contains("the program sent `hogs count=1`"), "{other}");
 }
 
-/// A disk with everything that can be left behind, over a server and under an overlay.
+/// A disk with everything that can be left behind, over a server, under an overlay and a bindfs.
 fn everything() -> Spec {
-    let server = Spec::fuse().slots(2).service_us(2000);
-    Spec::disk().file_system("ext4").over(server).requests(8).read_iops(KILLED_LIMIT).with_overlay().into()
+    let disk = Spec::disk().file_system("ext4").over(Spec::fuse().slots(2).service_us(2000));
+    disk.requests(8).read_iops(KILLED_LIMIT).with_overlay().bindfs(Threads::Many).into()
 }
 
 #[test]
 fn killed_rig_is_undone_by_its_journal() {
-    xtask::require!(root, loop, fuse, ext4, blkio, overlay);
+    xtask::require!(root, loop, fuse, ext4, blkio, overlay, bindfs);
     let rig = start(everything());
     let traces = Traces::from_rig(&rig);
     assert!(traces.steps.len() >= 8 && traces.leftovers().len() >= 6, "{traces:?} {:?}", traces.leftovers());
@@ -813,7 +813,7 @@ fn disk_rig_killed_during_setup_is_cleaned() {
 
 #[test]
 fn killed_rig_is_undone_by_its_owner() {
-    xtask::require!(root, loop, fuse, ext4, blkio, overlay);
+    xtask::require!(root, loop, fuse, ext4, blkio, overlay, bindfs);
     let rig = start(everything());
     let traces = Traces::from_rig(&rig);
     kill(rig.id());

@@ -137,6 +137,7 @@ mod tests {
             notes: vec![],
             user_attributes: None,
             erased: None,
+            layers: Vec::new(),
         }
     }
 

@@ -60,6 +60,7 @@ pub fn target(word: &Path) -> Result<Option<(SimDevice, Target)>, UserError> {
         notes: Vec::new(),
         user_attributes: None,
         erased: None,
+        layers: Vec::new(),
     };
     Ok(Some((device, target)))
 }

@@ -7,7 +7,7 @@ mod rigs;
 mod score;
 mod truth;
 
-use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -17,9 +17,12 @@ use model::json::FromJson;
 
 use self::corpus::Row;
 pub(super) use self::grammar::Part;
-use self::grammar::Stack;
+use self::grammar::{FileState, Load, Stack};
 use self::rigs::Rigs;
-use self::score::{Answer, Scores};
+use self::score::{Scores, unsure_line};
+use self::truth::Truth;
+use super::copy_for_all;
+use crate::capability::OTHER_USER;
 
 /// Requested exam.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -30,8 +33,22 @@ pub(super) struct Exam {
     pub seed: Option<u64>,
     /// Bottleneck of at least one load of each stack.
     pub part: Option<Part>,
-    /// True if the rows are added to those in the repository.
-    pub keeps_rows: bool,
+    /// Use of the stacks.
+    pub purpose: Purpose,
+}
+
+/// Use of the stacks of an exam.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// Score skye.
+    #[default]
+    Score,
+    /// The same, and the rows are added to those in the repository.
+    Keep,
+    /// Show the label of each load alone.
+    Label,
+    /// Check the exam itself, without skye's experiments.
+    Check,
 }
 
 impl Exam {
@@ -41,31 +58,88 @@ impl Exam {
     /// The program cannot be built, or the rows cannot be kept.
     pub(super) fn run(&self) -> Result<bool> {
         ensure!(self.count > 0, "use 1 stack or more");
-        let binary = crate::release("skye")?;
-        let server: [OsString; 2] = [binary.clone().into(), "rig-server".into()];
+        let reachable =
+            tempfile::Builder::new().prefix("skye-exam.").tempdir().context("create a directory")?;
+        let binary = copy_for_all(&crate::release("skye")?, reachable.path())?;
         let first = self.seed.map_or_else(seed_of_judge, Ok)?;
         let (mut scores, mut failed) = (Scores::default(), 0);
         for seed in first..first + self.count {
             let stack = Stack::draw(seed, self.part);
-            match examine(&binary, &server, &stack) {
-                Ok((answers, rows)) => {
-                    for answer in answers {
-                        answer.line(&stack).iter().for_each(|line| println!("{line}"));
-                        scores.add(&answer);
+            match examine(&binary, &stack, self.purpose) {
+                Ok(rows) => {
+                    for (load, truth, row) in &rows {
+                        self.report(&stack, *load, truth, row.as_ref(), &mut scores)?;
                     }
-                    if self.keeps_rows {
-                        corpus::add(rows)?;
+                    if self.purpose == Purpose::Keep {
+                        corpus::add(rows.into_iter().filter_map(|(_, _, row)| row).collect())?;
                     }
                 }
                 Err(error) => {
                     failed += 1;
-                    println!("stack {seed}: {error:#}");
+                    println!("stack {seed}: {}: {error:#}", stack.words());
                 }
             }
         }
-        println!("\nseeds {first} to {}\n{}", first + self.count - 1, scores.table());
+        println!("\nseeds {first} to {}, {} loads unsure", first + self.count - 1, scores.unsure);
+        if self.purpose != Purpose::Label {
+            println!("\n{}", scores.tables());
+        }
         Ok(failed == 0)
     }
+
+    /// Prints and counts one load.
+    fn report(
+        &self,
+        stack: &Stack,
+        load: Load,
+        truth: &Truth,
+        row: Option<&Row>,
+        scores: &mut Scores,
+    ) -> Result<()> {
+        if sure(stack, load, truth).is_none() {
+            scores.unsure += 1;
+            println!("{}", unsure_line(stack, load, truth));
+        } else if self.purpose == Purpose::Label {
+            println!("stack {}: {}: {}", stack.seed, load.spec(), truth.part.map_or("", Part::word));
+        }
+        if let Some(row) = row {
+            let answer = row.answer().context("a row without a test")?;
+            answer.line(stack, load).iter().for_each(|line| println!("{line}"));
+            scores.add(&answer);
+        }
+        Ok(())
+    }
+}
+
+/// Builds and measures a stack with one load and this bottleneck. Returns a line if its truth is unsure, or if its verdict is
+/// another one when its kept row is judged.
+///
+/// # Errors
+/// There is no such part, or the stack cannot be built or measured.
+pub fn faults(binary: &Path, part: &str) -> Result<Vec<String>> {
+    let part = Part::from_word(part).with_context(|| format!("no part `{part}`"))?;
+    let mut stack = Stack::draw(1, Some(part));
+    let loads = stack.loads.iter().copied().filter(|load| stack.predicted(*load) == Some(part));
+    stack.loads = loads.take(1).collect();
+    let mut faults = Vec::new();
+    for (load, truth, row) in examine(binary, &stack, Purpose::Check)? {
+        let Some(mut row) = row else {
+            faults.push(unsure_line(&stack, load, &truth));
+            continue;
+        };
+        let limiter = |run: &Run| run.phases.first()?.judged.verdict.as_ref()?.limiter;
+        let before = limiter(&row.run);
+        judge::rejudge(&mut row.run);
+        if limiter(&row.run) != before {
+            faults.push(format!("{before:?} became {:?}: {}", limiter(&row.run), stack.words()));
+        }
+    }
+    Ok(faults)
+}
+
+/// Returns the bottleneck, if prediction and truth agree.
+fn sure(stack: &Stack, load: Load, truth: &Truth) -> Option<Part> {
+    truth.part.filter(|part| stack.predicted(load) == Some(*part) && truth.is_answered.is_some())
 }
 
 /// Judges the kept rows again, and prints their score.
@@ -73,13 +147,41 @@ impl Exam {
 /// # Errors
 /// The rows cannot be read.
 pub fn rejudge() -> Result<bool> {
+    println!("{}", rejudged()?.tables());
+    Ok(true)
+}
+
+/// Returns the page on the exam, with the score of the kept rows.
+///
+/// # Errors
+/// The rows cannot be read.
+pub fn page() -> Result<String> {
+    Ok([PAGE, &rejudged()?.tables()].concat())
+}
+
+const PAGE: &str = "# The exam
+
+`cargo xtask rigs --random N` draws N stacks of storage and measures each. At the bottom is a server in memory, a network
+link to a server, or an image. Above it are loop devices, file systems, queues and limits. Other programs may run, too. This
+page has the score of the rows in the repository. `cargo xtask docs` writes it.
+
+- **The bottleneck is found by changing one part at a time** for a second. A change gives twice the slots of a server, twice
+  a limit or a queue, or half the service time. The bottleneck is the part whose relief raises the rate by a quarter or more. No other relief may raise
+  the rate by more than 8 %.
+- **A cache, a hole or unwritten extents** are the bottleneck if no relief helps and the server served at most 15 % of the
+  bytes. The row must then have a mark for it.
+- **A row counts** if this is also the bottleneck that the numbers of the stack predict.
+- **Right** is a limiter that belongs to the bottleneck, at any confidence. Verdicts do not name a layer yet.
+
+";
+
+fn rejudged() -> Result<Scores> {
     let mut scores = Scores::default();
     for mut row in corpus::read()? {
         judge::rejudge(&mut row.run);
-        scores.add(&Answer::from_row(&row).context("a kept row has no test, or an unknown bottleneck")?);
+        scores.add(&row.answer().context("a kept row has no test, or an unknown bottleneck")?);
     }
-    println!("{}", scores.table());
-    Ok(true)
+    Ok(scores)
 }
 
 /// Returns a seed that changes with each line of the judge.
@@ -91,63 +193,73 @@ fn seed_of_judge() -> Result<u64> {
     Ok(u64::from_str_radix(digits, 16)?)
 }
 
-/// Builds a stack, finds the truth about each load, and measures it.
-fn examine(binary: &Path, server: &[OsString], stack: &Stack) -> Result<(Vec<Answer>, Vec<Row>)> {
-    let mut rigs = Rigs::build(server, stack)?;
-    let truths: Result<Vec<_>> =
-        stack.loads.iter().map(|load| truth::find(&mut rigs, stack, *load)).collect();
-    let measured = truths.and_then(|truths| Ok((truths, measured(binary, rigs.path(), stack)?)));
+/// Builds a stack, finds the truth about each load, and measures it. There are rows of the loads whose truth is sure.
+fn examine(binary: &Path, stack: &Stack, purpose: Purpose) -> Result<Vec<(Load, Truth, Option<Row>)>> {
+    let mut rigs = Rigs::build(&[binary.into(), "rig-server".into()], stack)?;
+    let rows = examine_built(binary, stack, &mut rigs, purpose);
     let finished = rigs.finish();
-    let (truths, run) = measured?;
+    let rows = rows?;
     finished?;
-    ensure!(run.phases.len() == stack.loads.len(), "skye measured {} tests", run.phases.len());
-    let (mut answers, mut rows) = (Vec::new(), Vec::new());
-    for ((load, truth), phase) in stack.loads.iter().zip(truths).zip(&run.phases) {
-        let answer = Answer::new(stack, *load, truth, phase);
-        rows.extend(answer.sure().map(|truth| Row {
-            stack: stack.words(),
-            parts: stack.parts().into_iter().map(|part| part.word().to_owned()).collect(),
-            truth: truth.word().to_owned(),
-            right: stack.right_limiters(truth).to_vec(),
-            run: corpus::cut(&run, phase),
-        }));
-        answers.push(answer);
-    }
-    Ok((answers, rows))
+    Ok(rows)
 }
 
-fn measured(binary: &Path, path: &Path, stack: &Stack) -> Result<Run> {
+fn examine_built(
+    binary: &Path,
+    stack: &Stack,
+    rigs: &mut Rigs,
+    purpose: Purpose,
+) -> Result<Vec<(Load, Truth, Option<Row>)>> {
+    let mut rows = Vec::new();
+    for load in &stack.loads {
+        rows.push((*load, truth::find(rigs, stack, *load)?, None));
+    }
+    if purpose == Purpose::Label || rows.iter().all(|(load, truth, _)| sure(stack, *load, truth).is_none()) {
+        return Ok(rows);
+    }
+    let path = match stack.state {
+        FileState::Written => rigs.path().to_owned(),
+        FileState::Hole | FileState::Unwritten => rigs.path().join(truth::FILE_NAME),
+    };
+    let is_checked = stack.has_log() && stack.answering().is_some();
+    if is_checked {
+        rigs.take_served()?;
+    }
+    let run = measured(binary, &path, stack, purpose)?;
+    ensure!(run.phases.len() == stack.loads.len(), "skye measured {} tests", run.phases.len());
+    if let (true, [(load, truth, _)], [phase]) = (is_checked, &mut rows[..], &run.phases[..]) {
+        // skye has files of its own, and may empty caches before it reads them.
+        let is_answered = Truth::answered(phase.counts.bytes, &rigs.take_served()?, load.is_read);
+        if is_answered != truth.is_answered {
+            truth.is_answered = None;
+        }
+    }
+    for ((load, truth, row), phase) in rows.iter_mut().zip(&run.phases) {
+        *row = sure(stack, *load, truth).zip(truth.is_answered).map(|(bottleneck, is_answered)| Row {
+            stack: stack.words(),
+            parts: stack.parts().into_iter().map(|part| part.word().to_owned()).collect(),
+            bottleneck: bottleneck.word().to_owned(),
+            is_answered,
+            layers: stack.layers(),
+            run: corpus::cut(&run, phase),
+        });
+    }
+    Ok(rows)
+}
+
+fn measured(binary: &Path, path: &Path, stack: &Stack, purpose: Purpose) -> Result<Run> {
     let mut command = Command::new(binary);
-    command.arg("run").arg(path).args([
-        "--size",
-        "64m",
-        "--time",
-        "2",
-        "--quiet",
-        "--no-save",
-        "--json",
-        "-",
-    ]);
+    command.arg("run").arg(path).args("--size 64m --time 2 --quiet --no-save --json -".split(' '));
     command.args(["--allow", "low-space,busy"]).stdin(Stdio::null()).stderr(Stdio::inherit());
     stack.loads.iter().for_each(|load| {
         command.args(["--test", &load.spec()]);
     });
+    if purpose == Purpose::Check {
+        command.arg("--no-probe");
+    }
+    if stack.is_unprivileged {
+        command.uid(OTHER_USER).gid(OTHER_USER);
+    }
     let output = command.current_dir("/").output().context("run skye")?;
     Run::from_json(&String::from_utf8_lossy(&output.stdout))
         .with_context(|| format!("skye run exited with {} and no document", output.status))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn kept_rows_are_judged_again() {
-        for mut row in corpus::read().unwrap() {
-            let before = Answer::from_row(&row).unwrap();
-            judge::rejudge(&mut row.run);
-            let after = Answer::from_row(&row).unwrap();
-            assert_eq!(before.sure(), after.sure(), "{}", row.stack);
-        }
-    }
 }

@@ -27,6 +27,7 @@ fn target(backing: Backing) -> Target {
         notes: Vec::new(),
         user_attributes: None,
         erased: None,
+        layers: Vec::new(),
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use model::FileVerb;
+use model::layer::LayerKind;
 use model::plan::Plan;
 use model::run::Environment;
 use model::size;
@@ -161,27 +162,40 @@ fn free(target: &Target) -> String {
     }
 }
 
-/// Describes the devices: one line for a plain disk; for a stack, the chain and then the disks at its end.
+/// Describes the layers below the file system: one line for a plain disk; for others, the chain and then the disks at its
+/// end.
 fn devices(target: &Target) -> Vec<String> {
+    // Documents of older versions have devices alone.
+    let is_older = target.layers.is_empty() && !target.device_stack.is_empty();
+    let target = &if is_older { target.clone().with_device_layers() } else { target.clone() };
     let stack = &target.device_stack;
-    let Some(top) = stack.first() else {
-        return vec![
-            match target.backing {
-                Backing::Memory => "none: memory",
-                Backing::RemoteOrUserSpace => "none on this machine: remote or user-space",
-                Backing::Simulated => "none: simulated",
-                Backing::Devices | Backing::Unknown => "not found",
-            }
-            .into(),
-        ];
-    };
-    let plain = stack.len() == 1 || (stack.len() == 2 && top.kind == DeviceKind::Partition);
-    if plain && let Some(disk) = stack.last() {
+    let is_on_devices =
+        target.layers.iter().all(|layer| matches!(layer.kind, LayerKind::FileSystem | LayerKind::Device));
+    let is_disk = stack.len() == 1 || (stack.len() == 2 && stack[0].kind == DeviceKind::Partition);
+    if let Some(disk) = stack.last().filter(|_| is_disk && is_on_devices) {
         return vec![describe(disk)];
     }
-    let mut lines = vec![chain(top, stack, &mut HashSet::new())];
+    if target.layers.len() <= 1 {
+        let only = target.layers.first();
+        let reason =
+            only.and_then(|layer| layer.hidden.as_deref()).map_or("remote or user-space".into(), printable);
+        let is_fuse = only.is_some_and(|layer| layer.kind == LayerKind::Fuse);
+        return vec![match target.backing {
+            Backing::Memory => "none: memory".into(),
+            Backing::RemoteOrUserSpace if is_fuse => format!("not known: {reason}"),
+            Backing::RemoteOrUserSpace => format!("none on this machine: {reason}"),
+            Backing::Simulated => "none: simulated".into(),
+            Backing::Devices | Backing::Unknown => "not found".into(),
+        }];
+    }
+    // The line on the target names its file system.
+    let first = usize::from(target.layers[0].kind == LayerKind::FileSystem);
+    let mut lines = vec![chain(target, first, &mut HashSet::new())];
     let mut kinds: Vec<(String, Vec<&str>)> = Vec::new();
-    for leaf in stack.iter().filter(|device| device.is_leaf()) {
+    let is_last = |device: &&Device| {
+        target.layers.iter().any(|layer| layer.name == device.name && layer.below.is_empty())
+    };
+    for leaf in stack.iter().filter(|device| device.is_leaf()).filter(is_last) {
         let description = describe(leaf);
         match kinds.iter_mut().find(|(known, _)| *known == description) {
             Some((_, names)) => names.push(&leaf.name),
@@ -195,29 +209,32 @@ fn devices(target: &Target) -> Vec<String> {
     lines
 }
 
-/// "dm-0 (LVM) on dm-1 (LUKS) on nvme0n1p2 of nvme0n1". A device in `named` is not followed again: the stack of a
-/// foreign document may contain itself.
-fn chain<'a>(device: &'a Device, stack: &'a [Device], named: &mut HashSet<&'a str>) -> String {
-    let mut text = printable(&device.name);
-    if named.len() >= CHAIN_MAX || !named.insert(&device.name) {
+/// "dm-0 (LVM) on dm-1 (LUKS) on nvme0n1p2 of nvme0n1". A layer in `named` is not followed again: the layers of a foreign
+/// document may contain themselves.
+fn chain(target: &Target, at: usize, named: &mut HashSet<usize>) -> String {
+    let Some(layer) = target.layers.get(at) else { return String::new() };
+    let mut text = printable(&layer.name);
+    if named.len() >= CHAIN_MAX || !named.insert(at) {
         return text;
     }
-    if !device.details.is_empty() && !device.is_leaf() {
-        text.push_str(&format!(" ({})", printable(&device.details.join(", "))));
+    let is_it = |device: &&Device| layer.kind == LayerKind::Device && device.name == layer.name;
+    let device = target.device_stack.iter().find(is_it);
+    let details = device.filter(|_| !layer.below.is_empty()).map_or(&[][..], |device| &device.details);
+    let remarks: Vec<_> = details.iter().chain(&layer.hidden).map(|remark| printable(remark)).collect();
+    if !remarks.is_empty() {
+        text.push_str(&format!(" ({})", remarks.join(", ")));
     }
-    let find = |name: &String| stack.iter().find(|other| other.name == *name);
-    let below: Vec<_> = device.backing_devices.iter().filter_map(find).collect();
-    let word = if device.kind == DeviceKind::Partition { "of" } else { "on" };
-    match below.as_slice() {
-        [] => text,
-        below if below.len() <= MEMBERS_MAX => {
-            let chains = below.iter().map(|lower| chain(lower, stack, named)).collect();
-            format!("{text} {word} {}", members(chains))
-        }
-        below => {
-            format!("{text} {word} {}", members(below.iter().map(|lower| printable(&lower.name)).collect()))
-        }
-    }
+    let below: Vec<_> = layer.below.iter().map(|below| *below as usize).collect();
+    let Some(first) = below.first().and_then(|below| target.layers.get(*below)) else { return text };
+    let is_partition = device.is_some_and(|device| device.kind == DeviceKind::Partition);
+    let is_of = is_partition || layer.kind == LayerKind::PageCache;
+    let word = if is_of { "of" } else { first.kind.preposition() };
+    let name = |below: usize| target.layers.get(below).map_or(String::new(), |layer| printable(&layer.name));
+    let lower: Vec<_> = match below.len() <= MEMBERS_MAX {
+        true => below.into_iter().map(|below| chain(target, below, named)).collect(),
+        false => below.into_iter().map(name).collect(),
+    };
+    format!("{text} {word} {}", members(lower))
 }
 
 /// "sda", "sda and sdb", "12 devices (sda … sdl)".
@@ -485,10 +502,10 @@ mod tests {
     }
 
     #[test]
-    fn cyclic_device_stack_line_is_short() {
+    fn line_of_cyclic_layers_is_short() {
         let mut target = sample::mapped();
-        for device in &mut target.device_stack {
-            device.backing_devices = vec!["dm-0".into(), "dm-1".into(), "nvme0n1".into()];
+        for layer in &mut target.layers {
+            layer.below = vec![0, 1, 2, 3];
         }
         let line = devices(&target).remove(0);
         assert!(line.len() < 400, "{line}");

@@ -26,6 +26,7 @@ mod fleet;
 mod getc_putc;
 mod gobonniego;
 mod hostile;
+mod layers;
 mod limiters;
 mod losses;
 mod mapped;

@@ -6,6 +6,7 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stderr)]
 
 mod clients;
+mod exam;
 mod limiters;
 mod quiet;
 mod selftest;

@@ -69,6 +69,7 @@ fn sound() -> Health {
             notes: Vec::new(),
             user_attributes: None,
             erased: None,
+            layers: Vec::new(),
         },
         unwritable: None,
         used_bytes: Some(300 * GIB),

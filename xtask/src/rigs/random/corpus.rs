@@ -9,9 +9,13 @@ use anyhow::{Context, Result};
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
+use model::Run;
+use model::layer::{Layer, LayerKind};
 use model::run::PhaseRecord;
-use model::{Limiter, Run};
 use serde::{Deserialize, Serialize};
+
+use super::grammar::Part;
+use super::score::Answer;
 
 /// One load on a stack.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -21,18 +25,40 @@ pub(super) struct Row {
     /// Its parts.
     pub parts: Vec<String>,
     /// The bottleneck that changes of the stack showed.
-    pub truth: String,
-    /// Right limiters.
-    pub right: Vec<Limiter>,
+    pub bottleneck: String,
+    /// True if a cache answered.
+    pub is_answered: bool,
+    /// Kinds of its layers from the top down, as far as its parts make them; empty if they were not recorded.
+    #[serde(default)]
+    pub layers: Vec<LayerKind>,
     /// The run with the one test; what no judgement reads is left out.
     pub run: Run,
 }
 
 impl Row {
-    /// The record of the load.
-    pub(super) fn phase(&self) -> Option<&PhaseRecord> {
-        self.run.phases.first()
+    /// Compares its record with the truth; `None` without a test, or with an unknown bottleneck.
+    pub(super) fn answer(&self) -> Option<Answer> {
+        let parts = self.parts.iter().map(|word| Part::from_word(word)).collect::<Option<_>>()?;
+        let bottleneck = Part::from_word(&self.bottleneck)?;
+        let found = &self.run.environment.target.layers;
+        let has_layers = (!self.layers.is_empty())
+            .then(|| has_layers(found, &self.layers, self.stack.contains("unprivileged")));
+        Some(Answer::new(parts, bottleneck, self.is_answered, has_layers, self.run.phases.first()?))
     }
+}
+
+/// Returns true if these layers are the first below each other. For a user without rights, they may end before, with a reason.
+fn has_layers(found: &[Layer], wanted: &[LayerKind], may_end: bool) -> bool {
+    let mut layers = std::iter::successors(found.first(), |layer| found.get(*layer.below.first()? as usize));
+    let mut last = None;
+    for kind in wanted {
+        match layers.next() {
+            Some(layer) if layer.kind == *kind => last = Some(layer),
+            Some(_) => return false,
+            None => return may_end && last.is_some_and(|layer| layer.hidden.is_some()),
+        }
+    }
+    true
 }
 
 /// Returns the run of one phase, without histograms and texts.

@@ -1,81 +1,189 @@
 //! Draws stacks of parts with a known capacity, latency and window, and loads for them.
 //!
-//! To add a part, add a variant of [`Part`] with its word, and a draw to [`Stack::any`]. Add its bound to
-//! [`Stack::bounds`], its relief to [`Stack::reliefs`], and the right answers to [`Stack::right_limiters`].
+//! A layer is drawn by a method of [`Layers`], from the bottom up. It adds a [`Component`] for each part that can be the
+//! bottleneck: the part's bound, and the relief that proves it.
+//!
+//! To add a part, add a line to [`parts!`] with its right answers, and its component where a layer or the surroundings
+//! are drawn. The tests below then want stacks in which it is the bottleneck. Run `cargo xtask rigs --random 10
+//! --part WORD --labels` until nearly all labels equal the predictions.
 
 use fastrand::Rng;
 use model::Limiter;
-use rig::{DiskSpec, FuseSpec, OpenFilePolicy, Spec};
+use model::layer::LayerKind;
+use rig::{DiskBacking, DiskSpec, OpenFilePolicy, Spec, Threads};
 
 /// Least factor between the bound of the bottleneck and that of any other part: a label is then sure.
 const MARGIN: f64 = 1.6;
 /// Most operations a second of a stack, so that the CPUs are no bottleneck: one costs them about 60 µs.
 const OPS_PER_SECOND_MAX: f64 = 6000.0;
 /// Fewest operations a second, so that a second holds enough of them.
-const OPS_PER_SECOND_MIN: f64 = 100.0;
+const OPS_PER_SECOND_MIN: f64 = 150.0;
+/// Operations a second that the CPUs do not reach.
+const CPU_BOUND: f64 = 4.0 * OPS_PER_SECOND_MAX;
 /// Time of an operation outside of the server: calls, the loop device's worker, the server's threads.
 const OVERHEAD_S: f64 = 150e-6;
-/// Size of the file systems, in MiB.
+/// CPU time of an operation in the thread that makes it.
+const THREAD_CPU_S: f64 = 12e-6;
+/// Most operations in flight where the CPUs are the limit: more threads than that only take turns.
+const CPU_IN_FLIGHT_MAX: u32 = 8;
+/// Time in which sshfs and sshd answer without any network.
+const NETWORK_OVERHEAD_S: f64 = 500e-6;
+/// Share of a network link's bytes that are the test's, for blocks of 16 KiB or more.
+const PAYLOAD_SHARE: f64 = 0.97;
+/// Most draws until one has the wanted bottleneck.
+const DRAWS_MAX: u32 = 100_000;
+/// Size of the topmost file system, in MiB. Each one below has as much more.
 const DISK_MIB: u64 = 320;
 
-/// A part of a stack that can be its bottleneck.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Part {
+macro_rules! parts {
+    ($($(#[$about:meta])* $part:ident $word:literal => $($limiter:ident)|+;)+) => {
+        /// A part of a stack that can be its bottleneck.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+        pub(crate) enum Part { $($(#[$about])* $part,)+ }
+
+        impl Part {
+            /// All parts, in the order in which they are listed.
+            pub(crate) const ALL: &[Self] = &[$(Self::$part),+];
+
+            /// The part in words.
+            pub(crate) fn word(self) -> &'static str {
+                match self { $(Self::$part => $word),+ }
+            }
+
+            /// Returns the limiters that are right for this bottleneck.
+            pub(super) fn right_limiters(self) -> &'static [Limiter] {
+                match self { $(Self::$part => &[$(Limiter::$limiter),+]),+ }
+            }
+        }
+    };
+}
+
+parts! {
     /// All places of the server are taken.
-    Places,
-    /// The time of one operation, where nothing is full.
-    Service,
-    /// The request queue of a loop device.
-    Window,
+    Places "full server" => ServerSaturated;
+    /// All places of the server below a device are taken: the device is full, by the number or the bytes of its requests.
+    LowerPlaces "full server below a device" => DeviceOps | DeviceBandwidth;
+    /// The time of one operation of the server, where nothing is full.
+    Service "latency of the server" => RemoteLatency;
+    /// The same below a device.
+    LowerService "latency of the server below a device" => DeviceLatency;
+    /// Bytes a second of the server.
+    Bandwidth "bandwidth of the server" => ServerSaturated | NetworkBandwidth;
+    /// The same below a device.
+    LowerBandwidth "bandwidth of the server below a device" => DeviceBandwidth;
+    /// The request queue of the upper loop device.
+    Window "full queue" => QueueFull;
+    /// The request queue of a lower loop device.
+    LowerWindow "full queue of a lower device" => QueueFull;
     /// A limit of the upper device.
-    Cap,
-    /// A limit of the device below the upper one.
-    LowerCap,
+    Cap "limit of the device" => IoThrottle;
+    /// A limit of a device below the upper one.
+    LowerCap "limit of a lower device" => IoThrottle;
+    /// Bits a second of the network link to the server.
+    Line "network link" => NetworkBandwidth;
+    /// The page cache of a file system below a loop device or a daemon, which answers all.
+    Cache "page cache of a lower layer" => PageCache | KernelCpu | ClientCpu | CpuSaturated | HelperCpu;
+    /// A file without blocks, which the file system answers.
+    Hole "hole" => PageCache | KernelCpu | ClientCpu | CpuSaturated;
+    /// A file with blocks that were never written, which the file system answers.
+    Unwritten "unwritten extents" => PageCache | KernelCpu | ClientCpu | CpuSaturated;
+    /// CPU time of a cgroup.
+    Quota "CPU quota" => CpuQuota;
     /// Other processes on all CPUs.
-    Hogs,
+    Hogs "other processes" => CpuContention;
 }
 
 impl Part {
-    /// All parts, in the order in which they are listed.
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Places, Self::Service, Self::Window, Self::Cap, Self::LowerCap, Self::Hogs];
-
     /// Returns the part with this word.
     pub(crate) fn from_word(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|part| part.word() == word)
+        Self::ALL.iter().copied().find(|part| part.word() == word)
     }
 
-    /// The part in words.
-    pub(crate) fn word(self) -> &'static str {
+    /// Returns true for limits that an administrator sets.
+    pub(super) fn is_limit(self) -> bool {
+        matches!(self, Self::Cap | Self::LowerCap | Self::Quota)
+    }
+
+    /// Returns true if the part lies below the uppermost device or mount.
+    pub(super) fn is_lower(self) -> bool {
+        matches!(
+            self,
+            Self::LowerPlaces
+                | Self::LowerService
+                | Self::LowerBandwidth
+                | Self::LowerWindow
+                | Self::LowerCap
+                | Self::Cache
+        )
+    }
+
+    /// Returns true for parts that answer for all below them.
+    pub(super) fn answers(self) -> bool {
+        matches!(self, Self::Cache | Self::Hole | Self::Unwritten)
+    }
+
+    /// Returns the part that this one is below a device.
+    fn below_device(self) -> Self {
         match self {
-            Self::Places => "full server",
-            Self::Service => "latency of the server",
-            Self::Window => "full queue",
-            Self::Cap => "limit of the device",
-            Self::LowerCap => "limit of a lower device",
-            Self::Hogs => "other processes",
+            Self::Places => Self::LowerPlaces,
+            Self::Service => Self::LowerService,
+            Self::Bandwidth => Self::LowerBandwidth,
+            Self::Window => Self::LowerWindow,
+            Self::Cap => Self::LowerCap,
+            other => other,
         }
     }
 }
 
-/// Layers above the server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Layers {
-    /// Nothing: the server is mounted.
-    None,
-    /// A loop device.
-    Loop,
-    /// A loop device on the file system of another loop device.
-    Nested,
+/// Operations that a part lets pass.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Bound {
+    /// This many a second.
+    Ops(f64),
+    /// This many bytes a second.
+    Bytes(f64),
+    /// Those in flight, at most this many, each for this time.
+    InFlight { count_max: u32, seconds: f64 },
+    /// Those for which the CPUs have time.
+    Cpus,
+}
+
+impl Bound {
+    fn ops_per_second(self, load: Load) -> f64 {
+        match self {
+            Self::Ops(ops) => ops,
+            Self::Bytes(bytes) => bytes / load.block_bytes as f64,
+            Self::InFlight { count_max, seconds } => f64::from(load.in_flight().min(count_max)) / seconds,
+            Self::Cpus => CPU_BOUND,
+        }
+    }
 }
 
 /// A change of one part, and the way back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Relief {
-    /// Settings of the rig.
+    /// Settings of the rig that is measured.
     Set { relieved: String, restored: String },
+    /// Settings of the CPU quota.
+    Quota { relieved: String, restored: String },
     /// The other processes end, and are started again.
     Pause,
+}
+
+impl Relief {
+    /// A setting by a function of its factor.
+    fn set(words: impl Fn(u64) -> String) -> Self {
+        Self::Set { relieved: words(2), restored: words(1) }
+    }
+}
+
+/// A part of a drawn stack.
+#[derive(Debug, Clone, PartialEq)]
+struct Component {
+    part: Part,
+    bound: Bound,
+    /// A part without one is never a bottleneck with a label, except for one that answers all.
+    relief: Option<Relief>,
 }
 
 /// One load on a stack.
@@ -88,6 +196,12 @@ pub(super) struct Load {
 }
 
 impl Load {
+    fn draw(random: &mut Rng, is_read: bool, block_bytes: u64, in_flight_max: u32) -> Self {
+        let in_flight = 1 << random.u32(0..=in_flight_max.ilog2());
+        let depth = if random.bool() { in_flight } else { 1 };
+        Self { is_read, block_bytes, threads: in_flight / depth, depth }
+    }
+
     /// Operations in flight.
     pub(super) fn in_flight(self) -> u32 {
         self.threads * self.depth
@@ -101,6 +215,238 @@ impl Load {
     }
 }
 
+/// Layers from the bottom up to the one that is measured.
+#[derive(Debug, Clone)]
+struct Layers {
+    spec: Spec,
+    components: Vec<Component>,
+    /// Devices in it.
+    devices: u32,
+    in_flight_max: u32,
+}
+
+impl Layers {
+    /// A server in memory with places and a service time. Half of them are plain.
+    fn server(random: &mut Rng, is_read: bool) -> Self {
+        let places = 1 << random.u32(0..7);
+        let service_us = log_uniform(random, 400.0, 10_000.0) as u64;
+        let server = Spec::fuse().slots(places).open_policy(OpenFilePolicy::Direct);
+        let mut mean_us = service_us as f64;
+        let mut server = match random.u8(..8) {
+            0 => server.service_between_us(service_us / 2, service_us * 3 / 2),
+            1 if service_us < 3000 => {
+                mean_us *= 0.99 + 0.01 * 20.0;
+                server.service_us(service_us).slow(0.01, 20 * service_us)
+            }
+            2 => server.service_us(service_us).stall_ms(50, 500),
+            3 if is_read => server.service_us(service_us).only_reads(),
+            3 => server.service_us(service_us).only_writes(),
+            _ => server.service_us(service_us),
+        };
+        let service = server.timing.service;
+        let span =
+            |by: u64| format!("service={}us..{}us", service.from_ns / by / 1000, service.to_ns / by / 1000);
+        let mut components = vec![
+            Component {
+                part: Part::Places,
+                bound: Bound::Ops(f64::from(places) / mean_us * 1e6),
+                relief: Some(Relief::set(|by| format!("slots={}", u64::from(places) * by))),
+            },
+            Component {
+                part: Part::Service,
+                bound: Bound::InFlight { count_max: u32::MAX, seconds: mean_us / 1e6 + OVERHEAD_S },
+                relief: Some(Relief::set(span)),
+            },
+        ];
+        if random.u8(..4) == 0 {
+            let bytes = log_uniform(random, 4e6, 200e6) as u64;
+            server = server.bytes_per_second(bytes);
+            components.push(Component {
+                part: Part::Bandwidth,
+                bound: Bound::Bytes(bytes as f64),
+                relief: Some(Relief::set(|by| format!("rate={}", bytes * by))),
+            });
+        }
+        Self { spec: server.into(), components, devices: 0, in_flight_max: 64 }
+    }
+
+    /// A directory behind a network link, mounted by sshfs.
+    fn network(random: &mut Rng) -> Self {
+        let mbit = log_uniform(random, 20.0, 400.0) as u64;
+        let delay_us = log_uniform(random, 100.0, 4000.0) as u64;
+        let network = Spec::network(mbit * 1_000_000).delay_us(delay_us).mount_options("direct_io");
+        let components = vec![
+            Component {
+                part: Part::Line,
+                bound: Bound::Bytes(mbit as f64 * 1e6 / 8.0 * PAYLOAD_SHARE),
+                relief: Some(Relief::set(|by| format!("rate={}mbit", mbit * by))),
+            },
+            Component {
+                part: Part::Service,
+                bound: Bound::InFlight {
+                    count_max: u32::MAX,
+                    seconds: 2.0 * delay_us as f64 / 1e6 + NETWORK_OVERHEAD_S,
+                },
+                relief: None,
+            },
+        ];
+        // The kernel sends at most 12 requests to it that no caller waits for.
+        Self { spec: network.into(), components, devices: 0, in_flight_max: 8 }
+    }
+
+    /// A loop device on an image in memory, or in a file of the disk with this repository.
+    fn image(random: &mut Rng, is_read: bool) -> Self {
+        let disk = if random.bool() { Spec::disk() } else { Spec::disk().in_directory(crate::root()) };
+        Self { spec: disk.clone().into(), components: Vec::new(), devices: 0, in_flight_max: 64 }
+            .with_device(random, is_read, disk)
+    }
+
+    /// A loop device on all this.
+    fn under_loop(self, random: &mut Rng, is_read: bool) -> Self {
+        let disk = match &self.spec {
+            Spec::Fuse(server) => Spec::disk().over(server.clone()),
+            Spec::Disk(lower) => Spec::disk().on_disk(lower.clone()),
+            _ => return self,
+        };
+        let prefix = if self.devices == 0 { "over." } else { "on." };
+        let mut layers = self;
+        for component in &mut layers.components {
+            component.part = component.part.below_device();
+            if let Some(Relief::Set { relieved, restored }) = &mut component.relief {
+                [relieved, restored].into_iter().for_each(|word| word.insert_str(0, prefix));
+            }
+        }
+        layers.with_device(random, is_read, disk)
+    }
+
+    /// Adds a device with its file system and limits.
+    fn with_device(mut self, random: &mut Rng, is_read: bool, mut disk: DiskSpec) -> Self {
+        // btrfs writes through the page cache wherever it keeps checksums.
+        let file_systems =
+            if is_read { &["ext4", "ext4", "xfs", "btrfs"][..] } else { &["ext4", "ext4", "xfs"] };
+        disk = disk.size_mib(DISK_MIB).file_system(file_systems[random.usize(..file_systems.len())]);
+        if let DiskBacking::Disk(lower) = &mut disk.on {
+            grow(lower);
+        }
+        if is_read && self.has_server() && random.u8(..8) == 0 {
+            disk = disk.buffered();
+            if let DiskBacking::Fuse(server) = &mut disk.on {
+                server.open_policy = OpenFilePolicy::Usual;
+            }
+            // What is below is not asked.
+            for below in &mut self.components {
+                (below.bound, below.relief) = (Bound::Cpus, None);
+            }
+            self.in_flight_max = CPU_IN_FLIGHT_MAX;
+            self.components.push(Component { part: Part::Cache, bound: Bound::Cpus, relief: None });
+        } else if let Some(Bound::InFlight { seconds, .. }) = self.latency()
+            && random.u8(..3) == 0
+        {
+            let window: u32 = 4 << random.u32(0..3);
+            disk = disk.requests(window);
+            self.components.push(Component {
+                part: Part::Window,
+                bound: Bound::InFlight { count_max: window, seconds },
+                relief: Some(Relief::set(|by| format!("requests={}", u64::from(window) * by))),
+            });
+        }
+        let caps_of_8 = if self.has_server() { 3 } else { 6 };
+        if random.u8(..8) < caps_of_8 {
+            let component;
+            (disk, component) = with_cap(random, is_read, disk);
+            self.components.push(component);
+        }
+        self.devices += 1;
+        self.spec = disk.into();
+        self
+    }
+
+    /// Adds a mount or a state of the file above the devices, for reads.
+    fn with_top(mut self, random: &mut Rng) -> (Self, FileState) {
+        let mut state = FileState::Written;
+        let has_server = self.has_server();
+        if let Spec::Disk(disk) = &mut self.spec {
+            match random.u8(..12) {
+                // An overlay makes one direct write to a file at a time, which no relief shows.
+                0..3 => disk.with_overlay = true,
+                3 if has_server => {
+                    let threads = if random.bool() { Threads::One } else { Threads::Many };
+                    self.spec = disk.clone().bindfs(threads).into();
+                    self.add_answer(Part::Cache);
+                }
+                4 if has_server => {
+                    state = FileState::Hole;
+                    self.add_answer(Part::Hole);
+                }
+                5 if has_server => {
+                    state = FileState::Unwritten;
+                    self.add_answer(Part::Unwritten);
+                }
+                _ => {}
+            }
+        }
+        (self, state)
+    }
+
+    /// Adds a part that answers all, so that none below it is asked.
+    fn add_answer(&mut self, part: Part) {
+        for below in &mut self.components {
+            (below.bound, below.relief) = (Bound::Cpus, None);
+        }
+        self.in_flight_max = CPU_IN_FLIGHT_MAX;
+        self.components.retain(|component| !component.part.answers());
+        self.components.push(Component { part, bound: Bound::Cpus, relief: None });
+    }
+
+    fn has_server(&self) -> bool {
+        self.latency().is_some()
+    }
+
+    fn latency(&self) -> Option<Bound> {
+        let is_latency = |part: Part| matches!(part, Part::Service | Part::LowerService);
+        self.components.iter().find(|component| is_latency(component.part)).map(|component| component.bound)
+    }
+}
+
+/// Makes room for an image of the size of a whole file system.
+fn grow(disk: &mut DiskSpec) {
+    disk.bytes += DISK_MIB << 20;
+    if let DiskBacking::Disk(lower) = &mut disk.on {
+        grow(lower);
+    }
+}
+
+fn with_cap(random: &mut Rng, is_read: bool, disk: DiskSpec) -> (DiskSpec, Component) {
+    let (unit, value) = if random.bool() {
+        ("iops", log_uniform(random, 100.0, 5000.0) as u64)
+    } else {
+        ("rate", log_uniform(random, 4e6, 200e6) as u64)
+    };
+    let disk = match (unit, is_read) {
+        ("iops", true) => disk.read_iops(value),
+        ("iops", false) => disk.write_iops(value),
+        (_, true) => disk.read_bytes_per_second(value),
+        (_, false) => disk.write_bytes_per_second(value),
+    };
+    let direction = if is_read { "read" } else { "write" };
+    let component = Component {
+        part: Part::Cap,
+        bound: if unit == "iops" { Bound::Ops(value as f64) } else { Bound::Bytes(value as f64) },
+        relief: Some(Relief::set(|by| format!("{direction}_{unit}={}", value * by))),
+    };
+    (disk, component)
+}
+
+/// State of a file before it is loaded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum FileState {
+    Written,
+    /// It has no blocks.
+    Hole,
+    /// Its blocks were never written.
+    Unwritten,
+}
+
 /// A stack as it is drawn.
 #[derive(Debug, Clone)]
 pub(super) struct Stack {
@@ -110,189 +456,210 @@ pub(super) struct Stack {
     pub spec: Spec,
     /// Threads of other processes that need the CPUs.
     pub hogs: Option<u32>,
+    /// CPUs' worth of time for skye.
+    pub quota_cpus: Option<f64>,
+    /// Reads a second of another program in the same file system.
+    pub neighbour: Option<u64>,
+    /// State of the file that is read.
+    pub state: FileState,
+    /// True if skye is run by a user without rights.
+    pub is_unprivileged: bool,
     /// Loads, each measured by itself.
     pub loads: Vec<Load>,
-    layers: Layers,
-    places: u32,
-    service_us: u64,
-    window: Option<u32>,
-    caps: [Option<u64>; 2],
+    components: Vec<Component>,
 }
 
 impl Stack {
     /// Draws a stack. Each load has one bottleneck by a clear margin. `wanted` is that of at least one load.
+    ///
+    /// # Panics
+    /// No draw gives this bottleneck: its bound is wrong.
     pub(super) fn draw(seed: u64, wanted: Option<Part>) -> Self {
         let random = &mut Rng::with_seed(seed);
         let wanted = wanted.unwrap_or(Part::ALL[random.usize(..Part::ALL.len())]);
-        loop {
+        let mut stacks = (0..DRAWS_MAX).map(|_| {
             let drawn = Self::any(seed, random);
             let loads = drawn.loads.iter().copied().filter(|load| drawn.predicted(*load).is_some()).collect();
-            let stack = Self { loads, ..drawn };
-            // The wanted part makes rare bottlenecks as frequent as others.
-            if stack.loads.iter().any(|load| stack.predicted(*load) == Some(wanted)) {
-                return stack;
-            }
-        }
+            Self { loads, ..drawn }
+        });
+        // The wanted part makes rare bottlenecks as frequent as others.
+        let is_wanted = |stack: &Self| stack.loads.iter().any(|load| stack.predicted(*load) == Some(wanted));
+        stacks.find(is_wanted).unwrap_or_else(|| panic!("no stack has the bottleneck {wanted:?}"))
     }
 
     fn any(seed: u64, random: &mut Rng) -> Self {
-        let layers = [Layers::None, Layers::Loop, Layers::Nested][random.usize(..3)];
-        let is_loop = layers != Layers::None;
-        let places = 1 << random.u32(0..7);
-        let service_us = log_uniform(random, 400.0, 10_000.0) as u64;
-        let window = (is_loop && random.u8(..3) == 0).then(|| 4 << random.u32(0..3));
-        let cap = |random: &mut Rng| log_uniform(random, 100.0, 5000.0) as u64;
-        let caps = [
-            (is_loop && random.u8(..3) == 0).then(|| cap(random)),
-            (layers == Layers::Nested && random.u8(..3) == 0).then(|| cap(random)),
-        ];
-        let hogs = (random.u8(..8) == 0).then_some(8);
         let is_read = random.bool();
+        let mut layers = match random.u8(..8) {
+            0 => Layers::network(random),
+            1 | 2 => Layers::image(random, is_read),
+            _ => Layers::server(random, is_read),
+        };
+        for _ in 0..random.u8(..3) {
+            layers = layers.under_loop(random, is_read);
+        }
+        let mut state = FileState::Written;
+        if is_read {
+            (layers, state) = layers.with_top(random);
+        }
+        let is_answered = layers.components.iter().any(|component| component.part.answers());
+        let surrounding = random.u8(..8);
+        if surrounding < 2 {
+            layers.in_flight_max = CPU_IN_FLIGHT_MAX;
+        }
         let block_bytes = 4096 << (2 * random.u32(0..3));
-        let mut load = || {
-            let in_flight = 1 << random.u32(0..7);
-            let depth = if random.bool() { in_flight } else { 1 };
-            Load { is_read, block_bytes, threads: in_flight / depth, depth }
-        };
-        let mut loads = vec![load(), load()];
+        let mut loads = vec![
+            Load::draw(random, is_read, block_bytes, layers.in_flight_max),
+            Load::draw(random, is_read, block_bytes, layers.in_flight_max),
+        ];
         loads.dedup();
-        let mut server = Spec::fuse().slots(places).open_policy(OpenFilePolicy::Direct);
-        // Half of the servers are plain.
-        server = match random.u8(..8) {
-            0 => server.service_between_us(service_us / 2, service_us * 3 / 2),
-            // The mean is that of `service_us` within a fifth.
-            1 => server.service_us(service_us).slow(0.01, 20 * service_us),
-            2 => server.service_us(service_us).stall_ms(50, 500),
-            3 if is_read => server.service_us(service_us).only_reads(),
-            3 => server.service_us(service_us).only_writes(),
-            _ => server.service_us(service_us),
+        if is_answered {
+            // The server's log is of the whole run.
+            loads.truncate(1);
+        }
+        let devices = layers.devices;
+        let mut stack = Self {
+            seed,
+            spec: layers.spec,
+            hogs: None,
+            quota_cpus: None,
+            neighbour: None,
+            state,
+            // A directory of root's on a bare server stays root's.
+            is_unprivileged: devices > 0 && random.u8(..4) == 0,
+            loads,
+            components: layers.components,
         };
-        let spec = assembled(layers, server, window, caps, is_read);
-        Self { seed, spec, hogs, loads, layers, places, service_us, window, caps }
+        match surrounding {
+            // Who waits for a device or a daemon gets a CPU at once when it wakes up.
+            0 if state != FileState::Written => stack.add_hogs(),
+            1 => stack.add_quota(random),
+            2 if devices > 0 => stack.neighbour = Some(20),
+            _ => {}
+        }
+        stack
     }
 
-    /// Returns the most operations a second that each part lets pass with this load.
-    fn bounds(&self, load: Load) -> Vec<(Part, f64)> {
-        let service_s = self.service_us as f64 / 1e6;
-        let latency = |in_flight: u32| f64::from(in_flight) / (service_s + OVERHEAD_S);
-        let mut bounds = vec![
-            (Part::Places, f64::from(self.places) / service_s),
-            (Part::Service, latency(load.in_flight())),
-        ];
-        bounds.extend(self.window.map(|window| (Part::Window, latency(window))));
-        bounds.extend(self.caps[0].map(|cap| (Part::Cap, cap as f64)));
-        bounds.extend(self.caps[1].map(|cap| (Part::LowerCap, cap as f64)));
-        bounds
+    fn add_hogs(&mut self) {
+        self.hogs = Some(8);
+        self.components.push(Component { part: Part::Hogs, bound: Bound::Cpus, relief: Some(Relief::Pause) });
+    }
+
+    fn add_quota(&mut self, random: &mut Rng) {
+        let cpus = (log_uniform(random, 50.0, 150.0)).round() / 1000.0;
+        let words = |cpus: f64| format!("cpus={cpus}");
+        self.quota_cpus = Some(cpus);
+        self.components.push(Component {
+            part: Part::Quota,
+            bound: Bound::Ops(cpus / THREAD_CPU_S),
+            relief: Some(Relief::Quota { relieved: words(2.0 * cpus), restored: words(cpus) }),
+        });
     }
 
     /// Returns the part that limits this load by a clear margin. It is a prediction, and no truth.
     pub(super) fn predicted(&self, load: Load) -> Option<Part> {
-        let mut bounds = self.bounds(load);
+        let mut bounds: Vec<_> = self
+            .components
+            .iter()
+            .map(|component| (component.part, component.bound.ops_per_second(load)))
+            .collect();
         bounds.sort_by(|one, other| one.1.total_cmp(&other.1));
         let [(part, rate), rest @ ..] = bounds.as_slice() else { return None };
+        let has = |wanted: Part| self.components.iter().any(|component| component.part == wanted);
+        let uses_cpus = if has(Part::Hogs) { Some(Part::Hogs) } else { self.answering() };
+        // What uses the CPUs limits what would be fast without it.
+        if *rate >= CPU_BOUND {
+            return uses_cpus;
+        }
+        if has(Part::Hogs) || (has(Part::Quota) && *part != Part::Quota) {
+            return None;
+        }
         let is_clear = rest.iter().all(|(_, other)| *other >= MARGIN * rate);
-        let is_slow = (OPS_PER_SECOND_MIN..=OPS_PER_SECOND_MAX).contains(rate);
-        match self.hogs {
-            // They limit what would be fast without them.
-            Some(_) => (*rate > 4.0 * OPS_PER_SECOND_MAX).then_some(Part::Hogs),
-            None => (is_clear && is_slow).then_some(*part),
+        let rate_min = self.neighbour.map_or(OPS_PER_SECOND_MIN, |rate| 20.0 * rate as f64);
+        let rate_max = if *part == Part::Quota { CPU_BOUND / MARGIN } else { OPS_PER_SECOND_MAX };
+        let has_relief =
+            self.components.iter().any(|component| component.part == *part && component.relief.is_some());
+        (is_clear && has_relief && (rate_min..=rate_max).contains(rate)).then_some(*part)
+    }
+
+    /// Returns the part that answers for all below it.
+    pub(super) fn answering(&self) -> Option<Part> {
+        self.components.iter().map(|component| component.part).find(|part| part.answers())
+    }
+
+    /// Returns true if a server of the rig logs its requests.
+    pub(super) fn has_log(&self) -> bool {
+        fn is_over_server(disk: &DiskSpec) -> bool {
+            match &disk.on {
+                DiskBacking::Fuse(_) => true,
+                DiskBacking::Disk(lower) => is_over_server(lower),
+                _ => false,
+            }
+        }
+        match &self.spec {
+            Spec::Disk(disk) => is_over_server(disk),
+            spec => matches!(spec, Spec::Fuse(_)),
         }
     }
 
     /// Returns the parts that can be relieved, each with the change.
     pub(super) fn reliefs(&self) -> Vec<(Part, Relief)> {
-        let prefix = match self.layers {
-            Layers::None => "",
-            Layers::Loop => "over.",
-            Layers::Nested => "on.over.",
-        };
-        let set = |relieved: String, restored: String| Relief::Set { relieved, restored };
-        let places = |count: u32| format!("{prefix}slots={count}");
-        let mut reliefs = vec![(Part::Places, set(places(2 * self.places), places(self.places)))];
-        let Spec::Fuse(FuseSpec { timing, .. }) = self.server() else { return reliefs };
-        let span = |divisor: u64| {
-            format!(
-                "{prefix}service={}us..{}us",
-                timing.service.from_ns / divisor / 1000,
-                timing.service.to_ns / divisor / 1000
-            )
-        };
-        reliefs.push((Part::Service, set(span(2), span(1))));
-        let window = |count: u32| format!("requests={count}");
-        reliefs.extend(self.window.map(|count| (Part::Window, set(window(2 * count), window(count)))));
-        let direction = if self.loads.iter().any(|load| load.is_read) { "read_iops" } else { "write_iops" };
-        for (part, prefix, cap) in [(Part::Cap, "", self.caps[0]), (Part::LowerCap, "on.", self.caps[1])] {
-            let words = |cap: u64| format!("{prefix}{direction}={cap}");
-            reliefs.extend(cap.map(|cap| (part, set(words(2 * cap), words(cap)))));
-        }
-        reliefs.extend(self.hogs.map(|_| (Part::Hogs, Relief::Pause)));
-        reliefs
+        self.components
+            .iter()
+            .filter_map(|component| Some((component.part, component.relief.clone()?)))
+            .collect()
     }
 
     /// The stack in words, with what runs beside it.
     pub(super) fn words(&self) -> String {
-        let hogs = self.hogs.map_or(String::new(), |count| format!(", {count} hogs"));
-        self.spec.words().join(" ") + &hogs
+        let others = [
+            self.hogs.map(|count| format!("{count} hogs")),
+            self.quota_cpus.map(|cpus| format!("{cpus} CPUs")),
+            self.neighbour.map(|rate| format!("{rate} reads/s by others")),
+            match self.state {
+                FileState::Written => None,
+                FileState::Hole => Some("hole".into()),
+                FileState::Unwritten => Some("unwritten extents".into()),
+            },
+            self.is_unprivileged.then(|| "unprivileged".into()),
+        ];
+        [self.spec.words().join(" ")]
+            .into_iter()
+            .chain(others.into_iter().flatten())
+            .collect::<Vec<_>>()
+            .join(", ")
+    }
+
+    /// Kinds of its layers from the top down, as far as its parts make them.
+    pub(super) fn layers(&self) -> Vec<LayerKind> {
+        let mut layers = Vec::new();
+        match &self.spec {
+            Spec::Disk(disk) => add_layers(disk, &mut layers),
+            _ => layers.extend([LayerKind::Fuse, LayerKind::Daemon]),
+        }
+        layers
     }
 
     /// Parts of the stack.
     pub(super) fn parts(&self) -> Vec<Part> {
-        self.reliefs().into_iter().map(|(part, _)| part).collect()
-    }
-
-    fn server(&self) -> Spec {
-        fn below(disk: &DiskSpec) -> Option<&FuseSpec> {
-            match &disk.on {
-                rig::DiskBacking::Fuse(server) => Some(server),
-                rig::DiskBacking::Disk(lower) => below(lower),
-                _ => None,
-            }
-        }
-        match &self.spec {
-            Spec::Disk(disk) => below(disk).map_or(self.spec.clone(), |server| server.clone().into()),
-            other => other.clone(),
-        }
-    }
-
-    /// Returns the limiters that are right for this bottleneck, in the words of verdicts.
-    pub(super) fn right_limiters(&self, truth: Part) -> &'static [Limiter] {
-        match (truth, self.layers) {
-            (Part::Places, Layers::None) => &[Limiter::ServerSaturated],
-            // With enough requests it is full, whether by their number or their bytes.
-            (Part::Places, _) => &[Limiter::DeviceOps, Limiter::DeviceBandwidth],
-            (Part::Service, Layers::None) => &[Limiter::RemoteLatency],
-            (Part::Service, _) => &[Limiter::DeviceLatency],
-            (Part::Window, _) => &[Limiter::QueueFull],
-            (Part::Cap | Part::LowerCap, _) => &[Limiter::IoThrottle],
-            (Part::Hogs, _) => &[Limiter::CpuContention],
-        }
+        let mut parts: Vec<_> = self.components.iter().map(|component| component.part).collect();
+        parts.sort();
+        parts.dedup();
+        parts
     }
 }
 
-fn assembled(
-    layers: Layers,
-    server: FuseSpec,
-    window: Option<u32>,
-    caps: [Option<u64>; 2],
-    is_read: bool,
-) -> Spec {
-    let disk = |mib: u64, cap: Option<u64>| {
-        let disk = Spec::disk().size_mib(mib).file_system("ext4");
-        match cap {
-            Some(cap) if is_read => disk.read_iops(cap),
-            Some(cap) => disk.write_iops(cap),
-            None => disk,
-        }
-    };
-    let upper = disk(DISK_MIB, caps[0]);
-    let upper = match window {
-        Some(count) => upper.requests(count),
-        None => upper,
-    };
-    match layers {
-        Layers::None => server.into(),
-        Layers::Loop => upper.over(server).into(),
-        Layers::Nested => upper.on_disk(disk(2 * DISK_MIB, caps[1]).over(server)).into(),
+fn add_layers(disk: &DiskSpec, layers: &mut Vec<LayerKind>) {
+    if disk.bindfs.is_some() {
+        layers.extend([LayerKind::Fuse, LayerKind::Daemon]);
+    }
+    layers.extend(disk.with_overlay.then_some(LayerKind::Overlay));
+    layers.extend([LayerKind::FileSystem, LayerKind::Device]);
+    layers.extend(disk.is_buffered.then_some(LayerKind::PageCache));
+    match &disk.on {
+        DiskBacking::Memory => layers.push(LayerKind::Memory),
+        DiskBacking::Directory(_) => layers.push(LayerKind::FileSystem),
+        DiskBacking::Fuse(_) => layers.extend([LayerKind::Fuse, LayerKind::Daemon]),
+        DiskBacking::Disk(lower) => add_layers(lower, layers),
     }
 }
 
@@ -302,35 +669,37 @@ fn log_uniform(random: &mut Rng, low: f64, high: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use super::*;
 
     #[test]
     fn same_seed_draws_same_stack() {
         for seed in 0..20 {
             let [one, other] = [Stack::draw(seed, None), Stack::draw(seed, None)];
-            assert_eq!((one.spec, one.loads), (other.spec, other.loads));
+            assert_eq!((one.words(), one.loads), (other.words(), other.loads));
         }
     }
 
     #[test]
     fn every_part_is_a_bottleneck_of_some_stack() {
-        let stacks: Vec<_> = (0..200).map(|seed| Stack::draw(seed, None)).collect();
-        let parts: BTreeSet<_> = stacks
-            .iter()
-            .flat_map(|stack| stack.loads.iter().filter_map(|load| stack.predicted(*load)))
-            .collect();
-        assert_eq!(parts, Part::ALL.into());
+        for part in Part::ALL {
+            let stack = Stack::draw(1, Some(*part));
+            assert!(stack.parts().contains(part), "{stack:?}");
+        }
     }
 
     #[test]
-    fn every_bottleneck_has_a_relief() {
-        for stack in (0..200).map(|seed| Stack::draw(seed, None)) {
-            let reliefs = stack.reliefs();
-            for load in &stack.loads {
-                let part = stack.predicted(*load).unwrap();
-                assert!(reliefs.iter().any(|(relieved, _)| *relieved == part), "{stack:?}");
+    fn running_rigs_accept_every_relief() {
+        for stack in (0..400).map(|seed| Stack::draw(seed, None)) {
+            let quota = stack.quota_cpus.map(|cpus| Spec::from(Spec::quota(cpus)));
+            for (_, relief) in stack.reliefs() {
+                let (spec, relieved, restored) = match relief {
+                    Relief::Set { relieved, restored } => (&stack.spec, relieved, restored),
+                    Relief::Quota { relieved, restored } => (quota.as_ref().unwrap(), relieved, restored),
+                    Relief::Pause => continue,
+                };
+                let after = spec.with_changes(&[&relieved]).unwrap();
+                assert_ne!(after, *spec);
+                assert_eq!(after.with_changes(&[&restored]).unwrap(), *spec);
             }
         }
     }

@@ -1,83 +1,106 @@
-//! Compares the limiter that skye names with the true bottleneck.
+//! Compares what skye prints with the true bottleneck.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use model::Limiter;
-use model::run::{Confidence, PhaseRecord, Verdict};
+use model::run::{Confidence, Mark, PhaseRecord};
 use model::selftest::{self, Outcome};
 
-use super::corpus::Row;
 use super::grammar::{Load, Part, Stack};
 use super::truth::Truth;
+
+/// Codes of findings that say that memory or holes answered, not the storage.
+const ANSWERED_CODES: [&str; 9] = [
+    "absorbed_by_page_cache",
+    "below_os_cache",
+    "cache_not_cold",
+    "device_disagrees",
+    "memory_target",
+    "o_direct_ineffective",
+    "served_from_page_cache",
+    "server_cache",
+    "unwritten_extents",
+];
 
 /// Answer about one load.
 #[derive(Debug)]
 pub(super) struct Answer {
-    spec: String,
     parts: Vec<Part>,
-    truth: Truth,
-    predicted: Option<Part>,
-    printed: String,
-    is_confirmed: bool,
+    bottleneck: Part,
+    is_answered: bool,
+    has_layers: Option<bool>,
     outcome: Outcome,
+    is_confirmed: bool,
+    has_mark: bool,
+    printed: String,
 }
 
 impl Answer {
-    /// Compares the record of a load with the truth.
-    pub(super) fn new(stack: &Stack, load: Load, truth: Truth, phase: &PhaseRecord) -> Self {
-        let right = truth.part.map_or(&[][..], |part| stack.right_limiters(part));
-        let (parts, predicted) = (stack.parts(), stack.predicted(load));
-        Self::from_verdict(load.spec(), parts, truth, predicted, right, phase.judged.verdict.as_ref())
-    }
-
-    /// Compares a kept row with its truth; `None` if it has no test.
-    pub(super) fn from_row(row: &Row) -> Option<Self> {
-        let (phase, part) = (row.phase()?, Part::from_word(&row.truth)?);
-        let parts = row.parts.iter().filter_map(|word| Part::from_word(word)).collect();
-        let truth = Truth { part: Some(part), gains: Vec::new(), ops_per_second: 0.0 };
-        let verdict = phase.judged.verdict.as_ref();
-        Some(Self::from_verdict(phase.spec.clone(), parts, truth, Some(part), &row.right, verdict))
-    }
-
-    fn from_verdict(
-        spec: String,
+    /// Compares the record of a load with its true bottleneck. `is_answered` is true if a cache answers, `has_layers` if all
+    /// layers were found. It is `None` for a row from before they were recorded.
+    pub(super) fn new(
         parts: Vec<Part>,
-        truth: Truth,
-        predicted: Option<Part>,
-        right: &[Limiter],
-        verdict: Option<&Verdict>,
+        bottleneck: Part,
+        is_answered: bool,
+        has_layers: Option<bool>,
+        phase: &PhaseRecord,
     ) -> Self {
+        let verdict = phase.judged.verdict.as_ref();
         let limiter = verdict.and_then(|verdict| verdict.limiter);
         let confidence = verdict.and_then(|verdict| verdict.confidence);
-        let printed = match (limiter, confidence) {
+        let mut printed = match (limiter, confidence) {
             (Some(limiter), Some(confidence)) => format!("{} ({confidence:?})", limiter.code()),
             _ => "nothing".into(),
         };
-        let is_confirmed = confidence == Some(Confidence::Confirmed);
-        let outcome = selftest::Truth::Limiters(right.to_vec()).judge(verdict, &[]);
-        Self { spec, parts, truth, predicted, printed, is_confirmed, outcome }
+        let marks: Vec<_> = phase
+            .judged
+            .notes
+            .iter()
+            .filter(|note| note.mark != Mark::Remark && ANSWERED_CODES.contains(&note.code.as_str()))
+            .map(|note| note.code.as_str())
+            .collect();
+        if !marks.is_empty() {
+            printed += &format!(", marked {}", marks.join(" "));
+        }
+        Self {
+            parts,
+            bottleneck,
+            is_answered,
+            has_layers,
+            outcome: selftest::Truth::Limiters(bottleneck.right_limiters().to_vec()).judge(verdict, &[]),
+            is_confirmed: confidence == Some(Confidence::Confirmed),
+            has_mark: !marks.is_empty(),
+            printed,
+        }
     }
 
-    /// Returns the bottleneck, if prediction and truth agree.
-    pub(super) fn sure(&self) -> Option<Part> {
-        self.truth.part.filter(|part| self.predicted == Some(*part))
+    /// True if limiter, mark and layers are right.
+    fn is_right(&self) -> bool {
+        self.outcome == Outcome::Right && self.has_mark == self.is_answered && self.has_layers != Some(false)
     }
 
-    /// Returns a line on a miss, or on a truth that is unsure.
-    pub(super) fn line(&self, stack: &Stack) -> Option<String> {
-        let found = match self.sure() {
-            Some(_) if self.outcome == Outcome::Right => return None,
-            Some(part) => format!("{}, and skye names {}", part.word(), self.printed),
-            None => {
-                let gains = self.truth.gains.iter().map(|(part, gain)| format!("{} {gain:.2}", part.word()));
-                let predicted = self.predicted.map_or("nothing", Part::word);
-                format!("truth unsure: {predicted} predicted, gains {}", gains.collect::<Vec<_>>().join(", "))
-            }
-        };
-        let rate = self.truth.ops_per_second;
-        Some(format!("stack {}: {}; {} at {rate:.0}/s: {found}", stack.seed, stack.words(), self.spec))
+    /// Returns a line on a miss.
+    pub(super) fn line(&self, stack: &Stack, load: Load) -> Option<String> {
+        let answered = if self.is_answered { ", answered by a cache" } else { "" };
+        let layers = if self.has_layers == Some(false) { ", and misses layers" } else { "" };
+        let found = format!("{}{answered}; skye names {}{layers}", self.bottleneck.word(), self.printed);
+        (!self.is_right())
+            .then(|| format!("stack {}: {}; {}: {found}", stack.seed, stack.words(), load.spec()))
     }
+}
+
+/// Returns a line on a truth that is unsure.
+pub(super) fn unsure_line(stack: &Stack, load: Load, truth: &Truth) -> String {
+    let gains = truth.gains.iter().map(|(part, gain)| format!("{} {gain:.2}", part.word()));
+    let gains = gains.collect::<Vec<_>>().join(", ");
+    let predicted = stack.predicted(load).map_or("nothing", Part::word);
+    let answered = if truth.is_answered.is_none() { ", a cache answers a part" } else { "" };
+    let (words, rate) = (stack.words(), truth.ops_per_second);
+    format!(
+        "stack {}: {words}; {} at {rate:.0}/s: unsure: {predicted} predicted; gains: {gains}{answered}",
+        stack.seed,
+        load.spec()
+    )
 }
 
 /// Answers counted by their true bottleneck, and by each part of their stacks.
@@ -86,7 +109,8 @@ pub(super) struct Scores {
     bottlenecks: BTreeMap<Part, Counts>,
     parts: BTreeMap<Part, Counts>,
     all: Counts,
-    unsure: u32,
+    /// Loads whose truth is unsure.
+    pub unsure: u32,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
@@ -95,6 +119,15 @@ struct Counts {
     not_clear: u32,
     wrong: u32,
     wrong_confirmed: u32,
+    answered: u32,
+    marks_missed: u32,
+    marks_false: u32,
+    limits: u32,
+    limits_named: u32,
+    lower: u32,
+    lower_named: u32,
+    layer_rows: u32,
+    layers_found: u32,
 }
 
 impl Counts {
@@ -107,46 +140,81 @@ impl Counts {
                 self.wrong_confirmed += u32::from(answer.is_confirmed);
             }
         }
+        self.answered += u32::from(answer.is_answered);
+        self.marks_missed += u32::from(answer.is_answered && !answer.has_mark);
+        self.marks_false += u32::from(!answer.is_answered && answer.has_mark);
+        if answer.bottleneck.is_limit() {
+            self.limits += 1;
+            self.limits_named += u32::from(answer.outcome == Outcome::Right);
+        }
+        if answer.bottleneck.is_lower() {
+            self.lower += 1;
+            self.lower_named += u32::from(answer.outcome == Outcome::Right);
+        }
+        self.layer_rows += u32::from(answer.has_layers.is_some());
+        self.layers_found += u32::from(answer.has_layers == Some(true));
+    }
+
+    fn rows(self) -> u32 {
+        self.right + self.not_clear + self.wrong
     }
 
     fn right_share(self) -> f64 {
-        f64::from(self.right) / f64::from((self.right + self.not_clear + self.wrong).max(1))
+        f64::from(self.right) / f64::from(self.rows().max(1))
     }
 
     fn row(self, word: &str) -> String {
-        let Self { right, not_clear, wrong, wrong_confirmed } = self;
-        format!("{word:<24}{right:>6}{not_clear:>11}{wrong:>7}{wrong_confirmed:>11}\n")
+        let Self { right, not_clear, wrong, wrong_confirmed, marks_missed, marks_false, .. } = self;
+        let rows = self.rows();
+        format!(
+            "| {word} | {rows} | {right} | {not_clear} | {wrong} | {wrong_confirmed} | {marks_missed} | {marks_false} |\n"
+        )
     }
 }
+
+/// Heads of the columns of a table, after the first.
+const COLUMNS: &str = "rows | right | not clear | wrong | of them confirmed | mark missed | false mark";
 
 impl Scores {
     /// Counts an answer.
     pub(super) fn add(&mut self, answer: &Answer) {
-        let Some(bottleneck) = answer.sure() else {
-            self.unsure += 1;
-            return;
-        };
-        self.bottlenecks.entry(bottleneck).or_default().add(answer);
+        self.bottlenecks.entry(answer.bottleneck).or_default().add(answer);
         answer.parts.iter().for_each(|part| self.parts.entry(*part).or_default().add(answer));
         self.all.add(answer);
     }
 
-    /// Returns the tables by bottleneck and by part, each with the worst first.
-    pub(super) fn table(&self) -> String {
+    /// Returns the tables by bottleneck and by part as Markdown, each with the worst first.
+    pub(super) fn tables(&self) -> String {
         let mut text = String::new();
         for (head, counts) in [("bottleneck", &self.bottlenecks), ("stacks with", &self.parts)] {
             let mut rows: Vec<_> = counts.iter().collect();
             rows.sort_by(|one, other| one.1.right_share().total_cmp(&other.1.right_share()));
-            let _ = writeln!(
-                text,
-                "{head:<24}{:>6}{:>11}{:>7}{:>11}",
-                "right", "not clear", "wrong", "confirmed"
-            );
+            let _ = writeln!(text, "| {head} | {COLUMNS} |\n|---|---|---|---|---|---|---|---|");
             rows.into_iter().for_each(|(part, counts)| text += &counts.row(part.word()));
             text += &self.all.row("all");
             text.push('\n');
         }
-        let _ = write!(text, "truth unsure: {}", self.unsure);
+        let Counts {
+            answered,
+            marks_missed,
+            marks_false,
+            limits,
+            limits_named,
+            lower,
+            lower_named,
+            layer_rows,
+            layers_found,
+            ..
+        } = self.all;
+        let rows = self.all.rows();
+        let _ = write!(
+            text,
+            "- A cache answered in {answered} of {rows} rows: the mark is missing in {marks_missed}. Of the others, \
+             {marks_false} have such a mark.\n\
+             - A limit of a device or a quota was the bottleneck in {limits} rows; {limits_named} name it.\n\
+             - The bottleneck was below the uppermost device in {lower} rows; {lower_named} name a right limiter.\n\
+             - The layers were found in {layers_found} of {layer_rows} rows.\n"
+        );
         text
     }
 }
