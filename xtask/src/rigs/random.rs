@@ -166,8 +166,8 @@ link to a server, or an image. Above it are loop devices, file systems, queues a
 page has the score of the rows in the repository. `cargo xtask docs` writes it.
 
 - **The bottleneck is found by changing one part at a time** for a second. A change gives twice the slots of a server, twice
-  a limit or a queue, or half the service time. The bottleneck is the part whose relief raises the rate by a quarter or more. No other relief may raise
-  the rate by more than 8 %.
+  a limit or a queue, or half the service time. The bottleneck is the part whose relief raises the rate by a quarter or more.
+  No other relief may raise the rate by more than 8 %.
 - **A cache, a hole or unwritten extents** are the bottleneck if no relief helps and the server served at most 15 % of the
   bytes. The row must then have a mark for it.
 - **A row counts** if this is also the bottleneck that the numbers of the stack predict.
