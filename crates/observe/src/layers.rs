@@ -17,7 +17,7 @@ use self::daemon::Daemons;
 use crate::mount;
 use crate::parse::mountinfo::Mount;
 use crate::root::Root;
-use crate::stack::{MEMORY, Stack, is_remote, stack_of_mount};
+use crate::stack::{MEMORY, Stack, is_fuse, is_remote, stack_of_mount};
 
 /// Most layers of a graph: a mount may lead back to itself.
 const LAYERS_MAX: usize = 256;
@@ -103,7 +103,7 @@ impl<'a> Graph<'a> {
         let name = mount.file_system.as_str();
         let kind = match name {
             "overlay" => LayerKind::Overlay,
-            name if name == "fuse" || name.starts_with("fuse.") => LayerKind::Fuse,
+            name if is_fuse(name) => LayerKind::Fuse,
             name if MEMORY.contains(&name) => LayerKind::Memory,
             name if is_remote(name) => LayerKind::Remote,
             _ => LayerKind::FileSystem,
@@ -149,7 +149,7 @@ impl<'a> Graph<'a> {
             // Before Linux 5.12, a path cannot be looked up in the cache alone.
             Err(Errno::INVAL | Errno::NOSYS) => true,
             // What is in use is cached, but a name on a server is valid only for a while.
-            Err(Errno::AGAIN) => daemon::is_fuse(mount) || is_remote(&mount.file_system),
+            Err(Errno::AGAIN) => daemon::has_program(mount) || is_remote(&mount.file_system),
             found => found.is_ok(),
         };
         Some(mount).filter(|_| is_here)

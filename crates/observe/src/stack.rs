@@ -41,6 +41,11 @@ struct FirstLayer {
     notes: Vec<String>,
 }
 
+/// Returns true for a file system of a program. "fuseblk" is on a block device of this machine.
+pub(crate) fn is_fuse(kind: &str) -> bool {
+    kind == "fuse" || kind.starts_with("fuse.")
+}
+
 /// Returns true for file systems of a server or a program, apart from FUSE.
 pub(crate) fn is_remote(kind: &str) -> bool {
     kind.starts_with("nfs") || REMOTE.contains(&kind)
@@ -83,8 +88,7 @@ fn first_layer(
     if MEMORY.contains(&kind) {
         return plain(Backing::Memory);
     }
-    // "fuseblk" is on a block device of this machine, which the general path below finds.
-    if kind == "fuse" || kind.starts_with("fuse.") || is_remote(kind) {
+    if is_fuse(kind) || is_remote(kind) {
         return plain(Backing::RemoteOrUserSpace);
     }
     let devices = match kind {

@@ -176,11 +176,7 @@ impl Layer {
 
 /// Returns the times of the server at the bottom.
 fn timing(spec: &DiskSpec) -> Option<Timing> {
-    match &spec.on {
-        DiskBacking::Fuse(server) => Some(server.timing),
-        DiskBacking::Disk(lower_layer) => timing(lower_layer),
-        DiskBacking::Memory | DiskBacking::Directory(_) => None,
-    }
+    spec.server().map(|server| server.timing)
 }
 
 fn build(spec: &DiskSpec, journal: &mut Journal, server: &mut Option<Server>) -> Result<Layer, UserError> {

@@ -265,6 +265,15 @@ impl DiskSpec {
         self
     }
 
+    /// Returns the server at the bottom, if there is one.
+    pub fn server(&self) -> Option<&FuseSpec> {
+        match &self.on {
+            DiskBacking::Fuse(server) => Some(server),
+            DiskBacking::Disk(lower) => lower.server(),
+            DiskBacking::Memory | DiskBacking::Directory(_) => None,
+        }
+    }
+
     /// Lets its bytes go through the page cache of the file system below.
     #[must_use]
     pub fn buffered(mut self) -> Self {

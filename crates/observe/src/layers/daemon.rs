@@ -11,10 +11,8 @@ use rustix::fs::{AtFlags, CWD, FileType, StatxFlags, readlinkat, statx};
 use super::{Added, Graph, Source};
 use crate::parse::mountinfo::Mount;
 use crate::root::Root;
-use crate::stack::is_remote;
+use crate::stack::{is_fuse, is_remote};
 
-/// Bits of the minor number in the kernel's number of a device.
-const MINOR_BITS: u32 = 20;
 /// Most descriptors that are looked at, of all processes, and of one that serves.
 const DESCRIPTORS_MAX: usize = 1 << 16;
 /// File systems of the kernel that store nothing.
@@ -40,9 +38,9 @@ const KERNEL_ONLY: [&str; 16] = [
 impl Graph<'_> {
     pub(super) fn add_daemon(&mut self, at: usize, mount: &Mount) {
         let connections: BTreeSet<_> =
-            self.mounts.iter().filter(|mount| is_fuse(mount)).map(connection).collect();
+            self.mounts.iter().filter(|mount| has_program(mount)).map(Mount::fuse_connection).collect();
         let daemons = self.daemons.get_or_insert_with(|| Daemons::find(self.root));
-        let Some(process) = daemons.server_of(connection(mount), connections.len()) else {
+        let Some(process) = daemons.server_of(mount.fuse_connection(), connections.len()) else {
             return self.hide(at, "the program that serves it is not visible here");
         };
         let name = self.root.line(&format!("proc/{process}/comm")).unwrap_or_default();
@@ -62,15 +60,9 @@ impl Graph<'_> {
     }
 }
 
-pub(super) fn is_fuse(mount: &Mount) -> bool {
-    mount.file_system == "fuse"
-        || mount.file_system.starts_with("fuse.")
-        || mount.file_system.starts_with("fuseblk")
-}
-
-/// Number of the connection of a mount.
-fn connection(mount: &Mount) -> u32 {
-    (mount.major << MINOR_BITS) | mount.minor
+/// Returns true if a program serves it, also on a block device.
+pub(super) fn has_program(mount: &Mount) -> bool {
+    is_fuse(&mount.file_system) || mount.file_system.starts_with("fuseblk")
 }
 
 /// Processes that hold `/dev/fuse`.
@@ -141,7 +133,7 @@ fn directories(root: &Root, mounts: &[Mount], process: i32) -> BTreeSet<u64> {
         let id = value::<u64>(&text, "mnt_id:");
         let Some(mount) = mounts.iter().find(|mount| Some(mount.id) == id) else { return };
         // A server could not answer.
-        let is_local = !is_fuse(mount) && !is_remote(&mount.file_system);
+        let is_local = !has_program(mount) && !is_remote(&mount.file_system);
         let path = root.path(&format!("proc/{process}/fd/{descriptor}"));
         let is_directory = || {
             statx(CWD, path, AtFlags::STATX_DONT_SYNC, StatxFlags::TYPE)

@@ -25,6 +25,16 @@ pub struct Mount {
     pub super_options: Vec<String>,
 }
 
+/// Bits of the minor number in the kernel's internal device number.
+const MINOR_BITS: u32 = 20;
+
+impl Mount {
+    /// Returns the number of its connection, if it is a FUSE mount: the kernel's internal device number.
+    pub fn fuse_connection(&self) -> u32 {
+        (self.major << MINOR_BITS) | self.minor
+    }
+}
+
 /// Reads all mounts; lines of another form are left out.
 pub fn parse(text: &str) -> Vec<Mount> {
     text.lines().filter_map(line).collect()

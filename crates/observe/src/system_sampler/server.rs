@@ -7,11 +7,10 @@ use crate::parse::mountinfo::Mount;
 use crate::parse::mountstats::{self, NfsMount};
 use crate::reading::read_all;
 use crate::root::{NumberedEntries, Root};
+use crate::stack::is_fuse;
 
 const BUFFER_BYTES: usize = 64;
 const MS_PER_NS: f64 = 1e-6;
-/// Bits of the minor number in the kernel's internal device number, which identifies the connection of a FUSE mount.
-const MINOR_BITS: u32 = 20;
 
 /// Server of the target's file system, if it can be watched.
 #[derive(Debug)]
@@ -45,8 +44,8 @@ impl Server {
     pub fn open(root: &Root, mount: Option<&Mount>, buffer: &mut Vec<u8>, hidden: &mut Vec<String>) -> Self {
         let Some(mount) = mount else { return Self::None };
         let kind = mount.file_system.as_str();
-        if kind == "fuse" || kind == "fuseblk" || kind == "virtiofs" || kind.starts_with("fuse.") {
-            let number = (mount.major << MINOR_BITS) | mount.minor;
+        if is_fuse(kind) || kind == "fuseblk" || kind == "virtiofs" {
+            let number = mount.fuse_connection();
             let directory = format!("sys/fs/fuse/connections/{number}");
             let slots = root.number(&format!("{directory}/max_background"));
             let connections = root.numbered("sys/fs/fuse/connections");

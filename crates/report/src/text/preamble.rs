@@ -167,7 +167,8 @@ fn free(target: &Target) -> String {
 fn devices(target: &Target) -> Vec<String> {
     // Documents of older versions have devices alone.
     let is_older = target.layers.is_empty() && !target.device_stack.is_empty();
-    let target = &if is_older { target.clone().with_device_layers() } else { target.clone() };
+    let with_layers = is_older.then(|| target.clone().with_device_layers());
+    let target = with_layers.as_ref().unwrap_or(target);
     let stack = &target.device_stack;
     let is_on_devices =
         target.layers.iter().all(|layer| matches!(layer.kind, LayerKind::FileSystem | LayerKind::Device));

@@ -333,12 +333,7 @@ impl Layers {
             if let DiskBacking::Fuse(server) = &mut disk.on {
                 server.open_policy = OpenFilePolicy::Usual;
             }
-            // What is below is not asked.
-            for below in &mut self.components {
-                (below.bound, below.relief) = (Bound::Cpus, None);
-            }
-            self.in_flight_max = CPU_IN_FLIGHT_MAX;
-            self.components.push(Component { part: Part::Cache, bound: Bound::Cpus, relief: None });
+            self.add_answer(Part::Cache);
         } else if let Some(Bound::InFlight { seconds, .. }) = self.latency()
             && random.u8(..3) == 0
         {
@@ -588,15 +583,8 @@ impl Stack {
 
     /// Returns true if a server of the rig logs its requests.
     pub(super) fn has_log(&self) -> bool {
-        fn is_over_server(disk: &DiskSpec) -> bool {
-            match &disk.on {
-                DiskBacking::Fuse(_) => true,
-                DiskBacking::Disk(lower) => is_over_server(lower),
-                _ => false,
-            }
-        }
         match &self.spec {
-            Spec::Disk(disk) => is_over_server(disk),
+            Spec::Disk(disk) => disk.server().is_some(),
             spec => matches!(spec, Spec::Fuse(_)),
         }
     }

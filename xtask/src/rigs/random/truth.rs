@@ -70,7 +70,7 @@ impl Truth {
 /// # Errors
 /// The load cannot be made, or the stack cannot be changed.
 pub(super) fn find(rigs: &mut Rigs, stack: &Stack, load: Load) -> Result<Truth> {
-    let driver = Driver::start(&rigs.path().join(FILE_NAME), load, stack.state)?;
+    let mut driver = Driver::start(&rigs.path().join(FILE_NAME), load, stack.state)?;
     driver.settle();
     // Nothing without a server has a cache that answers.
     let mut is_answered = Some(false);
@@ -98,7 +98,7 @@ pub(super) fn find(rigs: &mut Rigs, stack: &Stack, load: Load) -> Result<Truth> 
         let [.., before, after] = rates[..] else { continue };
         gains.extend(relieved.into_iter().map(|(part, rate)| (part, rate / ((before + after) / 2.0))));
     }
-    driver.finish()?;
+    driver.end()?;
     let part = bottleneck(&gains, stack.answering().filter(|_| is_answered == Some(true)));
     Ok(Truth { part, gains, ops_per_second: rates.iter().sum::<f64>() / rates.len() as f64, is_answered })
 }
@@ -181,21 +181,19 @@ impl Driver {
     ///
     /// # Errors
     /// An operation failed.
-    fn finish(mut self) -> Result<()> {
+    fn end(&mut self) -> Result<()> {
         self.is_ended.store(true, Ordering::Relaxed);
-        for thread in self.threads.drain(..) {
-            thread.join().map_err(|_| Error::msg("a thread panicked"))?.context("load a file")?;
-        }
-        Ok(())
+        // All are joined first: one that still runs keeps the file open.
+        let ended: Vec<_> = self.threads.drain(..).map(JoinHandle::join).collect();
+        ended
+            .into_iter()
+            .try_for_each(|end| end.map_err(|_| Error::msg("a thread panicked"))?.context("load a file"))
     }
 }
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        self.is_ended.store(true, Ordering::Relaxed);
-        for thread in self.threads.drain(..) {
-            let _ = thread.join();
-        }
+        let _ = self.end();
     }
 }
 
