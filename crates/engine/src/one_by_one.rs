@@ -124,13 +124,16 @@ impl<C: Calls> DataEngine for OneByOne<C> {
         self.calls.move_rest(io, from_bytes, &mut self.blocks)
     }
 
-    #[inline]
+    // In line with the worker's loop: see `SystemCalls::call`.
+    #[inline(always)]
     fn reap(&mut self, done: &mut [Completion], _: u64) -> Result<usize, Errno> {
         let Some(io) = self.pending.take() else { return Ok(0) };
-        let mut result = self.calls.call(io, &mut self.blocks);
-        while result == Err(Errno::INTR) {
-            result = self.calls.call(io, &mut self.blocks);
-        }
+        let result = loop {
+            let result = self.calls.call(io, &mut self.blocks);
+            if result != Err(Errno::INTR) {
+                break result;
+            }
+        };
         let result = match result {
             // At most a block, which is less than 2 GiB.
             Ok(bytes) => bytes as i32,

@@ -30,7 +30,9 @@ impl SyncEngine {
 }
 
 impl Calls for SystemCalls {
-    #[inline]
+    // In line with the worker's loop: a return into a function that called the kernel is slow where the kernel protects
+    // its own returns (Linux's "Safe RET" against Inception, on AMD CPUs). Of a 4 KiB read from zram, it took 0.5 of 3.4 µs.
+    #[inline(always)]
     fn call(&self, io: Io, blocks: &mut Blocks) -> Result<usize, Errno> {
         let file = &self.files[io.file as usize];
         match io.call {
