@@ -26,9 +26,12 @@ const AS_JSON: [&str; 5] = ["-Z", "unstable-options", "--report-time", "--format
 /// Tests of a program that run together: the words that choose them, and how many run at once.
 type Part = (&'static [&'static str], u32);
 /// Programs whose tests do not run one on each CPU. Known answers need the machine for themselves, but three that wait
-/// leave each other enough of it. End-to-end tests wait for devices, for time limits and for each other's programs.
-const PARTS: [(&str, &[Part]); 2] =
-    [(KNOWN_ANSWERS, &[(&["--skip", "waiting::"], 1), (&["waiting::"], 3)]), (LONGEST[0], &[(&[], 10)])];
+/// leave each other enough of it. End-to-end tests wait for devices, for time limits and for each other's programs. In
+/// their order by name, those that wait for the same thing would wait at the same time.
+const PARTS: [(&str, &[Part]); 2] = [
+    (KNOWN_ANSWERS, &[(&["--skip", "waiting::"], 1), (&["waiting::"], 3)]),
+    (LONGEST[0], &[(&["--shuffle-seed", "1"], 10)]),
+];
 /// Program that needs the machine for itself. Its parts run after all others, one after the other.
 const KNOWN_ANSWERS: &str = "-p skye --test known_answers";
 /// Programs that take longest. They begin first.
