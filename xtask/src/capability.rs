@@ -62,7 +62,7 @@ impl Capability {
 }
 
 /// All capabilities; a new one is one line here and one function below.
-pub static CAPABILITIES: [Capability; 28] = [
+pub static CAPABILITIES: [Capability; 29] = [
     Capability::new("root", "run as user 0", probe_root),
     Capability::new("loop", "attach loop devices", probe_loop),
     Capability::new("host", "see all processes of the machine", probe_host),
@@ -81,7 +81,8 @@ pub static CAPABILITIES: [Capability; 28] = [
     Capability::new("netns", "create network namespaces, and limit the traffic between them", probe_netns),
     Capability::new("timens", "run a program with another monotonic clock", probe_timens),
     Capability::new("sshfs", "mount a server's directory with sshfs", probe_sshfs),
-    Capability::new("bindfs", "mount a directory with bindfs", probe_bindfs),
+    Capability::new("bindfs", "mount a directory with bindfs", || probe_daemon(rig::Daemon::Bindfs)),
+    Capability::new("gocryptfs", "mount an encrypted directory", || probe_daemon(rig::Daemon::Gocryptfs)),
     Capability::new("bonnie", "run the original bonnie++", probe_bonnie),
     Capability::new("valgrind", "count instructions", probe_valgrind),
     Capability::new("strace", "count system calls", probe_strace),
@@ -348,9 +349,9 @@ fn probe_sshfs() -> Result<(), String> {
     rig::Network::build(&network, &[]).map(drop).map_err(|error| error.to_string())
 }
 
-fn probe_bindfs() -> Result<(), String> {
+fn probe_daemon(daemon: rig::Daemon) -> Result<(), String> {
     find("loop").map_or(Ok(()), Capability::check)?;
-    let disk = rig::Spec::disk().file_system("ext4").bindfs(rig::Threads::One);
+    let disk = rig::Spec::disk().file_system("ext4").daemon(daemon);
     rig::Disk::build(&disk).map(drop).map_err(|error| error.to_string())
 }
 

@@ -39,6 +39,7 @@ pub const PACKAGES: &[Package] = &[
     Package::new("fdisk", "sfdisk", "partition tables in images"),
     Package::new("fio", "fio", "comparing the system calls of the same workload"),
     Package::new("fuse3", "fusermount3", "mounting a network file system"),
+    Package::new("gocryptfs", "gocryptfs", "a daemon that encrypts"),
     Package::new("iproute2", "tc", "networks with a known rate"),
     Package::new("mount", "losetup", "loop devices, mounting"),
     Package::new("mpich", "mpirun.mpich", "MPI jobs, with one family of libraries"),

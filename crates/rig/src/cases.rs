@@ -248,7 +248,9 @@ fn changes_of_disk(disk: &DiskSpec) -> Vec<String> {
         let over = match disk.on {
             DiskBacking::Fuse(_) => "a file of a FUSE server",
             DiskBacking::Disk(_) => "a file of another loop device",
-            DiskBacking::Memory | DiskBacking::Directory(_) => "a file in memory",
+            DiskBacking::Memory => "a file in memory",
+            DiskBacking::Directory(_) => "a file of a disk",
+            DiskBacking::Zram => "a file of a zram device",
         };
         changes.push(format!("a loop device over {over}"));
         changes.extend(disk.file_system.as_ref().map(|name| format!("a mount of {name}")));

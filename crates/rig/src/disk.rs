@@ -11,9 +11,10 @@ use crate::device::LoopDevice;
 use crate::fuse::{FILE_NAME, Faults, Server};
 use crate::journal::Journal;
 use crate::served::RequestLog;
-use crate::spec::{self, DiskBacking, DiskSpec, FuseSpec, Threads};
+use crate::spec::{self, Daemon, DiskBacking, DiskSpec, FuseSpec};
 use crate::throttle::Throttle;
 use crate::timing::Timing;
+use crate::zram;
 
 /// A device and its file system. Dropping it undoes everything.
 #[derive(Debug)]
@@ -174,13 +175,16 @@ impl Layer {
     }
 }
 
+/// Room for the metadata of ext4, with a reserve.
+const FILE_SYSTEM_BYTES: u64 = 64 << 20;
+
 /// Returns the times of the server at the bottom.
 fn timing(spec: &DiskSpec) -> Option<Timing> {
     spec.server().map(|server| server.timing)
 }
 
 fn build(spec: &DiskSpec, journal: &mut Journal, server: &mut Option<Server>) -> Result<Layer, UserError> {
-    if (spec.with_overlay || spec.bindfs.is_some()) && spec.file_system.is_none() {
+    if (spec.with_overlay || spec.daemon.is_some()) && spec.file_system.is_none() {
         return Err(UserError::new("mount a layer on a disk", "it has no file system").help("add fs=NAME"));
     }
     // A file in memory is in the page cache.
@@ -189,6 +193,13 @@ fn build(spec: &DiskSpec, journal: &mut Journal, server: &mut Option<Server>) ->
     let image = match &spec.on {
         DiskBacking::Memory => {
             let directory = journal.scratch(spec.bytes)?;
+            journal.file_in(&directory, "image", spec.bytes)?
+        }
+        DiskBacking::Zram => {
+            let device = zram::make(journal, spec.bytes + spec.bytes / 16 + FILE_SYSTEM_BYTES)?;
+            make_file_system(journal, "ext4", "", Path::new(&device))?;
+            let mounted = journal.mount("ext4", &device, "")?;
+            let directory = journal.directory_in(&mounted)?;
             journal.file_in(&directory, "image", spec.bytes)?
         }
         DiskBacking::Directory(directory) => {
@@ -222,10 +233,8 @@ fn build(spec: &DiskSpec, journal: &mut Journal, server: &mut Option<Server>) ->
             if spec.with_overlay {
                 at = mount_overlay(journal, &at)?;
             }
-            if let Some(threads) = spec.bindfs {
-                let threads = if threads == Threads::Many { ",multithreaded" } else { "" };
-                let options = format!("subtype=bindfs{threads}");
-                at = journal.mount("fuse.bindfs", &at.to_string_lossy(), &options)?;
+            if let Some(daemon) = spec.daemon {
+                at = mount_daemon(journal, daemon, &at)?;
             }
             Some(at)
         }
@@ -245,6 +254,26 @@ fn mount_overlay(journal: &mut Journal, file_system: &Path) -> Result<PathBuf, U
         options.push(format!("{name}dir={}", layer.display()));
     }
     journal.mount("overlay", "skye-rig", &options.join(","))
+}
+
+/// Mounts a daemon that serves the file system, or an encrypted directory in it.
+fn mount_daemon(journal: &mut Journal, daemon: Daemon, file_system: &Path) -> Result<PathBuf, UserError> {
+    let (name, source, options) = match daemon {
+        Daemon::Bindfs => ("bindfs", file_system.to_owned(), "subtype=bindfs".into()),
+        Daemon::BindfsThreads => ("bindfs", file_system.to_owned(), "subtype=bindfs,multithreaded".into()),
+        Daemon::Gocryptfs => {
+            let (cipher, key) = (file_system.join("cipher"), file_system.join("passphrase"));
+            let write = fs::create_dir(&cipher).and_then(|()| fs::write(&key, "skye-rig"));
+            write.map_err(|error| {
+                UserError::new(format!("make an encrypted directory in {}", file_system.display()), error)
+            })?;
+            let mut init = Command::new("gocryptfs");
+            init.args(["-init", "-quiet", "-scryptn", "10", "-passfile"]).arg(&key).arg(&cipher);
+            journal.run(&mut init, &format!("make an encrypted directory in {}", file_system.display()))?;
+            ("gocryptfs", cipher, format!("allow_other,quiet,passfile={}", key.display()))
+        }
+    };
+    journal.mount(&format!("fuse.{name}"), &source.to_string_lossy(), &options)
 }
 
 /// Makes a file system on the file, not on the device: there is no waiting for device nodes and their watchers.

@@ -72,8 +72,8 @@ pub use owner::Rig;
 pub use serve::serve;
 pub use served::{Direction, Request, RequestLog};
 pub use spec::{
-    DiskBacking, DiskSpec, FuseSpec, HogsSpec, MemorySpec, NeighbourSpec, NetworkSpec, OpenFilePolicy,
-    QuotaSpec, Spec, Threads,
+    Daemon, DiskBacking, DiskSpec, FuseSpec, HogsSpec, MemorySpec, NeighbourSpec, NetworkSpec,
+    OpenFilePolicy, QuotaSpec, Spec,
 };
 pub use throttle::Throttle;
 pub use timing::{Slow, Span, Stall, TimedDirections, Timing};

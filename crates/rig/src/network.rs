@@ -31,6 +31,8 @@ const PEER_DEVICE: &str = "server";
 const PORT: u16 = 2022;
 /// The script that delays the traffic of `sshfs`.
 const RELAY: &str = "ssh";
+/// The file with the delay of the traffic.
+const DELAY: &str = "delay";
 /// Type of the file system, as the kernel shows it.
 const KIND: &str = "fuse.sshfs";
 /// Capacity of a bucket: one packet of the largest size that the kernel makes.
@@ -80,6 +82,8 @@ pub struct Network {
     client: Option<Child>,
     link: String,
     at: PathBuf,
+    /// File with the delay of its relay.
+    delay_file: Option<PathBuf>,
 }
 
 impl Network {
@@ -96,6 +100,7 @@ impl Network {
             client: None,
             link: format!("{LINK_PREFIX}{}", unique_letters()),
             at: PathBuf::new(),
+            delay_file: None,
         };
         // If this fails, dropping it undoes the parts made so far.
         network.assemble(program)?;
@@ -117,8 +122,16 @@ impl Network {
     }
 
     pub(crate) fn set(&mut self, words: &[&str]) -> Result<(), UserError> {
-        let spec = spec::change_network(self.spec.clone(), words)?;
-        self.limit(spec.bits_per_second)
+        self.spec = spec::change_network(self.spec.clone(), words)?;
+        self.shape()?;
+        self.set_delay()
+    }
+
+    /// Sets the delay of its relay, if it has one.
+    fn set_delay(&self) -> Result<(), UserError> {
+        let Some(file) = &self.delay_file else { return Ok(()) };
+        let fail = |error| UserError::new(format!("write {}", file.display()), error);
+        relay::set_delay(file, self.spec.delay_ns).map_err(fail)
     }
 
     pub(crate) fn journal(&mut self) -> &mut Journal {
@@ -178,11 +191,14 @@ impl Network {
     }
 
     /// Writes the script that `sshfs` calls instead of `ssh`, for a delay.
-    fn write_relay(&self, home: &Path, program: &[OsString]) -> Result<(), UserError> {
+    fn write_relay(&mut self, home: &Path, program: &[OsString]) -> Result<(), UserError> {
         let path = home.join(RELAY);
         let fail = |error| UserError::new(format!("write {}", path.display()), error);
         let mut file = File::options().write(true).create_new(true).mode(0o700).open(&path).map_err(fail)?;
-        file.write_all(&relay::script(program, self.spec.delay_ns, "ssh")).map_err(fail)
+        let delay_file = home.join(DELAY);
+        self.delay_file = Some(delay_file.clone());
+        file.write_all(&relay::script(program, &delay_file, "ssh")).map_err(fail)?;
+        self.set_delay()
     }
 
     /// Starts the server, and waits until it listens.

@@ -1,12 +1,13 @@
-//! A longer way to a server: a process that passes on bytes between two others, each after a fixed time.
+//! A longer way to a server: a process that passes on bytes between two others, each after a time that can be set.
 //!
 //! The kernel's `netem` would do this, but not every kernel is built with it.
 
-use std::ffi::OsString;
-use std::fs::File;
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, mpsc};
 use std::thread;
@@ -24,20 +25,34 @@ const CHUNK_BYTES: usize = 64 << 10;
 /// Maximum bytes in flight in one direction: 2 Gbit/s times 4 ms. A larger window would buffer whole files.
 const WINDOW_BYTES: usize = 1 << 20;
 
-/// Returns a script that starts `behind` with its own arguments, with this delay in each direction. The script calls
-/// `program`: our own command line without the words of a rig.
-pub(crate) fn script(program: &[OsString], delay_ns: u64, behind: &str) -> Vec<u8> {
+/// Returns a script that starts `behind` with its own arguments, with the delay that a file has, in each direction. The
+/// script calls `program`: our own command line without the words of a rig.
+pub(crate) fn script(program: &[OsString], delay_file: &Path, behind: &str) -> Vec<u8> {
     let mut script = b"#!/bin/sh\nexec".to_vec();
-    for word in program {
+    let mut put = |word: &OsStr| {
         script.extend(b" '");
         script.extend(word.as_bytes().iter().flat_map(|byte| match byte {
             b'\'' => br"'\''".to_vec(),
             byte => vec![*byte],
         }));
         script.extend(b"'");
-    }
-    script.extend(format!(" {RELAY} {} {behind} \"$@\"\n", time(delay_ns)).bytes());
+    };
+    program.iter().for_each(|word| put(word));
+    put(RELAY.as_ref());
+    put(delay_file.as_ref());
+    script.extend(format!(" {behind} \"$@\"\n").bytes());
     script
+}
+
+/// Writes the delay into the file of a relay, which applies it to the next bytes.
+pub(crate) fn set_delay(file: &Path, delay_ns: u64) -> io::Result<()> {
+    // A file that is half written must not be read.
+    let new = file.with_extension("new");
+    fs::write(&new, time(delay_ns)).and_then(|()| fs::rename(&new, file))
+}
+
+fn read_delay(file: &Path) -> io::Result<Duration> {
+    parse_time(&fs::read_to_string(file)?).map(Duration::from_nanos).map_err(io::Error::other)
 }
 
 /// Returns the arguments of a command line for a relay.
@@ -51,11 +66,10 @@ pub(crate) fn words(words: &[OsString]) -> Option<&[OsString]> {
 /// The program does not start, or bytes cannot be passed on.
 pub(crate) fn run(words: &[OsString]) -> Result<(), UserError> {
     let action = "relay bytes with a delay";
-    let [delay, program, arguments @ ..] = words else {
-        return Err(UserError::new(action, "a delay and a program are missing"));
+    let [delay_file, program, arguments @ ..] = words else {
+        return Err(UserError::new(action, "the file of a delay and a program are missing"));
     };
-    let delay = parse_time(&delay.to_string_lossy()).map_err(|why| UserError::new(action, why))?;
-    let delay = Duration::from_nanos(delay);
+    let delay_file = Path::new(delay_file);
     let fail = |error: io::Error| UserError::new(action, error);
     let mut there = Command::new(program);
     there.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -64,8 +78,11 @@ pub(crate) fn run(words: &[OsString]) -> Result<(), UserError> {
     let (input, output) =
         (own(io::stdin().as_fd().try_clone_to_owned())?, own(io::stdout().as_fd().try_clone_to_owned())?);
     let (to, from) = (there.stdin.take(), there.stdout.take());
-    let forth = to.map(|to| thread::spawn(move || pass(input, to, delay)));
-    let back = from.map_or(Ok(()), |from| pass(from, output, delay));
+    let forth = to.map(|to| {
+        let delay_file = delay_file.to_owned();
+        thread::spawn(move || pass(input, to, delay_file))
+    });
+    let back = from.map_or(Ok(()), |from| pass(from, output, delay_file.to_owned()));
     // Bytes that still come in have no receiver.
     drop(forth);
     there.wait().map_err(fail)?;
@@ -93,8 +110,8 @@ impl DelayLine {
     }
 }
 
-/// Passes on all bytes until the end, each part after this delay.
-fn pass(mut from: impl Read + Send + 'static, mut to: impl Write, delay: Duration) -> io::Result<()> {
+/// Passes on all bytes until the end, each part after the delay that the file then has.
+fn pass(mut from: impl Read + Send + 'static, mut to: impl Write, delay_file: PathBuf) -> io::Result<()> {
     let (sender, parts) = mpsc::channel::<(Instant, Vec<u8>)>();
     let line = Arc::new(DelayLine::default());
     let entry = Arc::clone(&line);
@@ -102,7 +119,10 @@ fn pass(mut from: impl Read + Send + 'static, mut to: impl Write, delay: Duratio
         let mut buffer = vec![0; CHUNK_BYTES];
         while let Ok(count @ 1..) = from.read(&mut buffer) {
             entry.enter(count);
-            if sender.send((Instant::now() + delay, buffer[..count].to_vec())).is_err() {
+            let arrived = Instant::now();
+            let sent = read_delay(&delay_file)
+                .is_ok_and(|delay| sender.send((arrived + delay, buffer[..count].to_vec())).is_ok());
+            if !sent {
                 break;
             }
         }
@@ -125,7 +145,10 @@ mod tests {
         let (from, mut near) = io::pipe().unwrap();
         let (mut far, to) = io::pipe().unwrap();
         let delay = Duration::from_millis(20);
-        let passing = thread::spawn(move || pass(from, to, delay));
+        let directory = tempfile::tempdir().unwrap();
+        let delay_file = directory.path().join("delay");
+        set_delay(&delay_file, 20_000_000).unwrap();
+        let passing = thread::spawn(move || pass(from, to, delay_file));
         let started = Instant::now();
         let sent: Vec<u8> = (0..3 * CHUNK_BYTES).map(|byte| (byte % 251) as u8).collect();
         let sending = sent.clone();
@@ -141,8 +164,8 @@ mod tests {
 
     #[test]
     fn script_quotes_its_arguments() {
-        let script = script(&["/opt/it's here".into(), "rig-server".into()], 500_000, "ssh");
-        let expected = "#!/bin/sh\nexec '/opt/it'\\''s here' 'rig-server' relay 500us ssh \"$@\"\n";
+        let script = script(&["/opt/it's here".into(), "rig-server".into()], Path::new("/run/delay"), "ssh");
+        let expected = "#!/bin/sh\nexec '/opt/it'\\''s here' 'rig-server' 'relay' '/run/delay' ssh \"$@\"\n";
         assert_eq!(String::from_utf8(script).unwrap(), expected);
         assert_eq!(words(&[RELAY.into(), "1ms".into()]), Some(&["1ms".into()][..]));
         assert_eq!(words(&["disk".into()]), None);

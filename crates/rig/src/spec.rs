@@ -113,17 +113,19 @@ pub struct DiskSpec {
     pub dirty_max_bytes: Option<u64>,
     /// True if its bytes go through the page cache of the file system below.
     pub is_buffered: bool,
-    /// A bindfs that is mounted over the file system, with this many threads; the rig is then the bindfs.
-    pub bindfs: Option<Threads>,
+    /// A daemon that is mounted over the file system; the rig is then its mount.
+    pub daemon: Option<Daemon>,
 }
 
-/// Threads of a daemon.
+/// A program that serves a directory by another name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Threads {
-    /// One, so that it serves one request at a time.
-    One,
-    /// As many as it wants.
-    Many,
+pub enum Daemon {
+    /// bindfs with one thread, so that it serves one request at a time.
+    Bindfs,
+    /// bindfs with as many threads as it wants.
+    BindfsThreads,
+    /// gocryptfs, which encrypts.
+    Gocryptfs,
 }
 
 /// Place of a disk's bytes.
@@ -132,6 +134,8 @@ pub enum DiskBacking {
     /// In a file in memory, if there is room for it.
     #[default]
     Memory,
+    /// In a file of an ext4 on a compressed memory device.
+    Zram,
     /// In a file in that directory.
     Directory(PathBuf),
     /// In a file of a server: a device with a queue and known times.
@@ -153,7 +157,7 @@ impl Default for DiskSpec {
             requests: None,
             dirty_max_bytes: None,
             is_buffered: false,
-            bindfs: None,
+            daemon: None,
         }
     }
 }
@@ -170,6 +174,13 @@ impl DiskSpec {
     #[must_use]
     pub fn in_directory(mut self, directory: impl Into<PathBuf>) -> Self {
         self.on = DiskBacking::Directory(directory.into());
+        self
+    }
+
+    /// Puts its bytes into a file of an ext4 on a compressed memory device.
+    #[must_use]
+    pub fn on_zram(mut self) -> Self {
+        self.on = DiskBacking::Zram;
         self
     }
 
@@ -258,10 +269,10 @@ impl DiskSpec {
         self
     }
 
-    /// Mounts a bindfs over the file system, which must exist.
+    /// Mounts that daemon over the file system, which must exist.
     #[must_use]
-    pub fn bindfs(mut self, threads: Threads) -> Self {
-        self.bindfs = Some(threads);
+    pub fn daemon(mut self, daemon: Daemon) -> Self {
+        self.daemon = Some(daemon);
         self
     }
 
@@ -270,7 +281,7 @@ impl DiskSpec {
         match &self.on {
             DiskBacking::Fuse(server) => Some(server),
             DiskBacking::Disk(lower) => lower.server(),
-            DiskBacking::Memory | DiskBacking::Directory(_) => None,
+            DiskBacking::Memory | DiskBacking::Zram | DiskBacking::Directory(_) => None,
         }
     }
 
@@ -301,6 +312,7 @@ impl DiskSpec {
             "size" => self.bytes = bytes(value)?,
             "over" if value.is_empty() => self.on = DiskBacking::Fuse(Box::default()),
             "on" if value.is_empty() => self.on = DiskBacking::Disk(Box::default()),
+            "zram" if value.is_empty() => self.on = DiskBacking::Zram,
             "in" => self.on = DiskBacking::Directory(unescape(value).into()),
             "fs" => self.file_system = Some(unescape_text(value)),
             "mkfs" => self.mkfs_options = unescape_text(value),
@@ -309,7 +321,7 @@ impl DiskSpec {
             "requests" => self.requests = Some(number(value)?),
             "dirty_max" => self.dirty_max_bytes = Some(bytes(value)?),
             "buffered" if value.is_empty() => self.is_buffered = true,
-            "bindfs" => self.bindfs = Some(word(value, &THREADS)?),
+            "daemon" => self.daemon = Some(word(value, &DAEMONS)?),
             _ => return Ok(false),
         }
         Ok(true)
@@ -340,6 +352,7 @@ impl DiskSpec {
         let mut words = vec![format!("size={}", size::exact(self.bytes))];
         match &self.on {
             DiskBacking::Memory => {}
+            DiskBacking::Zram => words.push("zram".into()),
             DiskBacking::Directory(directory) => words.push(format!("in={}", escape(directory))),
             DiskBacking::Fuse(server) => {
                 words.push("over".into());
@@ -363,12 +376,13 @@ impl DiskSpec {
         words.extend(self.requests.map(|count| format!("requests={count}")));
         words.extend(self.dirty_max_bytes.map(|bytes| format!("dirty_max={}", size::exact(bytes))));
         words.extend(self.is_buffered.then(|| String::from("buffered")));
-        words.extend(self.bindfs.map(|threads| format!("bindfs={}", name(threads, &THREADS))));
+        words.extend(self.daemon.map(|daemon| format!("daemon={}", name(daemon, &DAEMONS))));
         words
     }
 }
 
-const THREADS: [(&str, Threads); 2] = [("one", Threads::One), ("many", Threads::Many)];
+const DAEMONS: [(&str, Daemon); 3] =
+    [("bindfs", Daemon::Bindfs), ("bindfs-threads", Daemon::BindfsThreads), ("gocryptfs", Daemon::Gocryptfs)];
 
 /// A process that makes a file and reads it directly, at random offsets.
 #[derive(Debug, Clone, PartialEq)]
@@ -557,17 +571,20 @@ pub(crate) fn change_memory(memory: MemorySpec, words: &[&str]) -> Result<Memory
 
 /// Applies words on the rate, which a live network accepts: `rate=20mbit`.
 pub(crate) fn change_network(network: NetworkSpec, words: &[&str]) -> Result<NetworkSpec, UserError> {
-    change(
-        network,
-        words,
-        |network, key, value| if key == "rate" { network.put(key, value) } else { Ok(false) },
-    )
+    // A network without a delay has no relay.
+    let has_delay = network.delay_ns > 0;
+    let put = |network: &mut NetworkSpec, key: &str, value: &str| match key {
+        "rate" => network.put(key, value),
+        "delay" if has_delay => network.put(key, value),
+        _ => Ok(false),
+    };
+    change(network, words, put)
 }
 
 fn change<T>(
     mut value: T,
     words: &[&str],
-    put: fn(&mut T, &str, &str) -> Result<bool, String>,
+    put: impl Fn(&mut T, &str, &str) -> Result<bool, String>,
 ) -> Result<T, UserError> {
     for word in words {
         let (key, new) = word.split_once('=').unwrap_or((word, ""));
@@ -658,7 +675,9 @@ mod tests {
             service in any_span(),
             slow in of((0.0..1.0, any_span()).prop_map(|(share, service)| Slow { share, service })),
             [large, crowded, spent] in [of(any_service_step()), of(any_service_step()), of(any_service_step())],
-            bytes_per_second: Option<u64>,
+            uneven: Option<u32>,
+            seek in of(any_span()),
+            [bytes_per_second, burst_bytes, tick_ns]: [Option<u64>; 3],
             stall in of((0..1_000_000_u64, 1..1_000_000_u64)
                 .prop_map(|(for_ns, more)| Stall { for_ns, every_ns: for_ns + more })),
             sync in of(any_span()),
@@ -667,14 +686,15 @@ mod tests {
             timed in prop_oneof![Just(TimedDirections::Both), Just(TimedDirections::Reads), Just(TimedDirections::Writes)],
         ) -> Timing {
             Timing {
-                slots, service, slow, large, crowded, spent, bytes_per_second, stall, sync, names, cache, timed
+                slots, service, slow, large, crowded, spent, uneven, seek, bytes_per_second, burst_bytes, tick_ns,
+                stall, sync, names, cache, timed
             }
         }
     }
 
     prop_compose! {
         fn any_fuse()(
-            timing in any_timing(),
+            timing in any_timing().boxed(),
             file_bytes: Option<u64>,
             open_policy in prop_oneof![Just(OpenFilePolicy::Usual), Just(OpenFilePolicy::Direct), Just(OpenFilePolicy::DirectRefused)],
             background_max: u16,
@@ -688,8 +708,9 @@ mod tests {
             bytes: u64,
             on in prop_oneof![
                 Just(DiskBacking::Memory),
+                Just(DiskBacking::Zram),
                 any::<String>().prop_map(|path| DiskBacking::Directory(path.into())),
-                any_fuse().prop_map(|server| DiskBacking::Fuse(Box::new(server))),
+                any_fuse().boxed().prop_map(|server| DiskBacking::Fuse(Box::new(server))),
             ],
             file_system: Option<String>,
             [mkfs_options, mount_options]: [String; 2],
@@ -698,7 +719,7 @@ mod tests {
             requests: Option<u32>,
             dirty_max_bytes: Option<u64>,
             is_buffered: bool,
-            bindfs in of(prop_oneof![Just(Threads::One), Just(Threads::Many)]),
+            daemon in of(prop_oneof![Just(Daemon::Bindfs), Just(Daemon::BindfsThreads), Just(Daemon::Gocryptfs)]),
         ) -> DiskSpec {
             let throttle = Throttle {
                 read_iops: limits[0],
@@ -717,7 +738,7 @@ mod tests {
                 requests,
                 dirty_max_bytes,
                 is_buffered,
-                bindfs,
+                daemon,
             }
         }
     }
@@ -732,7 +753,7 @@ mod tests {
             });
         prop_oneof![
             any_fuse().prop_map(Spec::from),
-            any_disk().prop_map(Spec::from),
+            any_disk().boxed().prop_map(Spec::from),
             neighbour.prop_map(Spec::from),
             any::<u32>().prop_map(|count| Spec::hogs(count).into()),
             (0.001..1000.0, any::<u32>())

@@ -11,6 +11,8 @@ use crate::served::Direction;
 
 /// Size of the blocks in the server's own cache.
 const CACHE_BLOCK_BYTES: u64 = 4096;
+/// Distance of the longest seek.
+const SEEK_BYTES_MAX: u64 = 64 << 20;
 /// Seed of the times: every run draws the same.
 const SEED: u64 = 0x5eed;
 
@@ -89,8 +91,16 @@ pub struct Timing {
     pub crowded: Option<ServiceStep>,
     /// Another time for requests after this many: a disk that is fast as long as its credit lasts.
     pub spent: Option<ServiceStep>,
+    /// Every second slot takes this many times as long: two servers of unequal speed.
+    pub uneven: Option<u32>,
+    /// Time of a seek over [`SEEK_BYTES_MAX`] or more from the request before; in proportion over less.
+    pub seek: Option<Span>,
     /// Bytes that all slots together move in a second.
     pub bytes_per_second: Option<u64>,
+    /// Unused bytes of that rate that are saved up.
+    pub burst_bytes: Option<u64>,
+    /// Answers come at multiples of this time only.
+    pub tick_ns: Option<u64>,
     /// Times in which no request begins.
     pub stall: Option<Stall>,
     /// Time of an fsync, in a slot like the others.
@@ -143,14 +153,16 @@ pub(crate) struct Queue {
     timing: Timing,
     /// Instant from which stalls are counted.
     origin_ns: u64,
-    /// Instants when the slots are free, where their number is limited.
-    free_ns: BinaryHeap<Reverse<u64>>,
+    /// Instants when the slots are free, and their numbers, where these are limited.
+    free: BinaryHeap<Reverse<(u64, u32)>>,
     /// Instants when the reads and writes in flight are answered.
     under_way_ns: BinaryHeap<Reverse<u64>>,
     /// Reads and writes that took time so far.
     served: u64,
     /// Instant when the last promised byte has been moved.
     transfer_end_ns: u64,
+    /// End of the request before, within its file.
+    position_bytes: u64,
     /// Blocks that were read: the file and the block's number.
     cached: HashSet<(u64, u64)>,
     random: Rng,
@@ -162,10 +174,11 @@ impl Queue {
         let mut queue = Self {
             timing,
             origin_ns: now_ns,
-            free_ns: BinaryHeap::new(),
+            free: BinaryHeap::new(),
             under_way_ns: BinaryHeap::new(),
             served: 0,
             transfer_end_ns: 0,
+            position_bytes: 0,
             cached: HashSet::new(),
             random,
         };
@@ -185,10 +198,10 @@ impl Queue {
         self.served = 0;
         self.cached.clear();
         let slots = timing.slots.map_or(0, |slots| slots.max(1) as usize);
-        let mut busy = std::mem::take(&mut self.free_ns).into_sorted_vec();
+        let busy = std::mem::take(&mut self.free).into_sorted_vec();
         // Ascending, in reverse: the slots that are free last are kept.
-        busy.resize(slots, Reverse(now_ns));
-        self.free_ns = busy.into();
+        let free_ns = busy.into_iter().map(|Reverse((free_ns, _))| free_ns).chain(std::iter::repeat(now_ns));
+        self.free = free_ns.take(slots).zip(0..).map(Reverse).collect();
     }
 
     /// Returns the instant to answer a request that arrives now, on bytes of a file; `None` is at once.
@@ -211,16 +224,29 @@ impl Queue {
         {
             return Some(now_ns + hit.draw(&mut self.random));
         }
-        let free_ns = self.free_ns.pop().map_or(now_ns, |Reverse(free_ns)| free_ns.max(now_ns));
-        let start_ns = self.after_stall(free_ns);
-        let mut due_ns = start_ns + service_ns;
+        let Reverse((free_ns, slot)) = self.free.pop().unwrap_or(Reverse((now_ns, 0)));
+        let start_ns = self.after_stall(free_ns.max(now_ns));
+        let factor = self.timing.uneven.filter(|_| slot % 2 == 1).unwrap_or(1);
+        let mut due_ns = start_ns + service_ns * u64::from(factor);
+        if let Some(seek) = self.timing.seek.filter(|_| direction.moves_bytes()) {
+            let distance_bytes = self.position_bytes.abs_diff(offset_bytes).min(SEEK_BYTES_MAX);
+            self.position_bytes = offset_bytes + length_bytes;
+            let longest_ns = seek.draw(&mut self.random);
+            due_ns +=
+                (u128::from(longest_ns) * u128::from(distance_bytes) / u128::from(SEEK_BYTES_MAX)) as u64;
+        }
         if let Some(rate) = self.timing.bytes_per_second.filter(|_| direction.moves_bytes()) {
-            let moving_ns = u128::from(length_bytes) * 1_000_000_000 / u128::from(rate.max(1));
-            self.transfer_end_ns = self.transfer_end_ns.max(start_ns) + moving_ns as u64;
+            let time_ns = |bytes: u64| (u128::from(bytes) * 1_000_000_000 / u128::from(rate.max(1))) as u64;
+            let saved_ns = self.timing.burst_bytes.map_or(0, time_ns);
+            let earliest_ns = start_ns.saturating_sub(saved_ns);
+            self.transfer_end_ns = self.transfer_end_ns.max(earliest_ns) + time_ns(length_bytes);
             due_ns = due_ns.max(self.transfer_end_ns);
         }
+        if let Some(tick_ns) = self.timing.tick_ns.filter(|tick_ns| *tick_ns > 0) {
+            due_ns = due_ns.next_multiple_of(tick_ns);
+        }
         if self.timing.slots.is_some() {
-            self.free_ns.push(Reverse(due_ns));
+            self.free.push(Reverse((due_ns, slot)));
         }
         if direction.moves_bytes() {
             self.under_way_ns.push(Reverse(due_ns));
@@ -274,6 +300,35 @@ mod tests {
         assert_eq!(reads(timing, [0; 5]), [1, 2, 3, 4, 5].map(|block| block * MS));
         // Unused bytes are not saved up.
         assert_eq!(reads(timing, [0, 10 * MS, 10 * MS]), [MS, 11 * MS, 12 * MS]);
+    }
+
+    #[test]
+    fn unused_bytes_are_saved_up_to_the_burst() {
+        let (bytes_per_second, burst_bytes) = (Some(4_096_000), Some(2 * 4096));
+        let timing = Timing { bytes_per_second, burst_bytes, ..Timing::default() };
+        assert_eq!(reads(timing, [10 * MS; 4]), [10, 10, 11, 12].map(|ms| ms * MS));
+    }
+
+    #[test]
+    fn every_second_slot_is_slower() {
+        let timing = Timing { slots: Some(2), service: Span::ns(MS), uneven: Some(3), ..Timing::default() };
+        assert_eq!(reads(timing, [0; 5]), [1, 3, 2, 3, 6].map(|ms| ms * MS));
+    }
+
+    #[test]
+    fn seek_takes_time_in_proportion_to_distance() {
+        let timing = Timing { service: Span::ns(MS), seek: Some(Span::ns(8 * MS)), ..Timing::default() };
+        let mut queue = Queue::new(timing, 0);
+        let mut read = |offset_mib: u64, length| {
+            queue.due_ns(0, Direction::Read, 2, offset_mib << 20, length).unwrap() / MS
+        };
+        assert_eq!([read(32, 1 << 20), read(33, 1 << 20), read(34, 0), read(500, 0)], [5, 1, 1, 9]);
+    }
+
+    #[test]
+    fn answers_come_at_ticks() {
+        let timing = Timing { service: Span::ns(MS), tick_ns: Some(4 * MS), ..Timing::default() };
+        assert_eq!(reads(timing, [0, 3 * MS, 3 * MS + 1]), [4, 4, 8].map(|ms| ms * MS));
     }
 
     #[test]

@@ -25,22 +25,9 @@ impl Zram {
     /// # Errors
     /// Only root may, and only where the module is loaded.
     pub fn new(size_bytes: u64) -> Result<Self, UserError> {
-        let fail = |error| {
-            UserError::new("create a zram device", error).help("run it as root, and `modprobe zram` first")
-        };
         let mut journal = Journal::open()?;
-        // Reading makes a device and returns its number, so that the step cannot be written down before.
-        let number = fs::read_to_string(format!("{CONTROL}/hot_add")).map_err(fail)?;
-        let number = number.trim().to_owned();
-        let sequence = identity::sequence(&directory(&number));
-        let noted = journal.note(Step::Zram { number: number.clone(), bytes: size_bytes, sequence });
-        if let Err(error) = noted {
-            let _ = remove(&number);
-            return Err(error);
-        }
-        let device = Self { number, _journal: journal };
-        fs::write(device.attribute("disksize"), size_bytes.to_string()).map_err(fail)?;
-        Ok(device)
+        let number = add(&mut journal, size_bytes)?;
+        Ok(Self { number, _journal: journal })
     }
 
     /// The device: "/dev/zram1".
@@ -52,6 +39,31 @@ impl Zram {
     pub fn attribute(&self, name: &str) -> PathBuf {
         attribute(&self.number, name)
     }
+}
+
+/// Makes a device of that size, which the journal removes. Returns its path.
+///
+/// # Errors
+/// Only root may, and only where the module is loaded.
+pub(crate) fn make(journal: &mut Journal, size_bytes: u64) -> Result<String, UserError> {
+    add(journal, size_bytes).map(|number| path(&number))
+}
+
+/// Makes a device, and returns its number.
+fn add(journal: &mut Journal, size_bytes: u64) -> Result<String, UserError> {
+    let fail = |error| {
+        UserError::new("create a zram device", error).help("run it as root, and `modprobe zram` first")
+    };
+    // Reading makes a device and returns its number, so that the step cannot be written down before.
+    let number = fs::read_to_string(format!("{CONTROL}/hot_add")).map_err(fail)?;
+    let number = number.trim().to_owned();
+    let sequence = identity::sequence(&directory(&number));
+    if let Err(error) = journal.note(Step::Zram { number: number.clone(), bytes: size_bytes, sequence }) {
+        let _ = remove(&number);
+        return Err(error);
+    }
+    fs::write(attribute(&number, "disksize"), size_bytes.to_string()).map_err(fail)?;
+    Ok(number)
 }
 
 /// Path of the device with this number.

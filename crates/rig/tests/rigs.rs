@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rig::{Direction, OpenFilePolicy, RequestLog, Rig, Spec, Threads};
+use rig::{Daemon, Direction, OpenFilePolicy, RequestLog, Rig, Spec};
 use rustix::fs::OFlags;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -741,7 +741,7 @@ fn rig_setup_failure_is_reported_with_cause() {
 /// A disk with everything that can be left behind, over a server, under an overlay and a bindfs.
 fn everything() -> Spec {
     let disk = Spec::disk().file_system("ext4").over(Spec::fuse().slots(2).service_us(2000));
-    disk.requests(8).read_iops(KILLED_LIMIT).with_overlay().bindfs(Threads::Many).into()
+    disk.requests(8).read_iops(KILLED_LIMIT).with_overlay().daemon(Daemon::BindfsThreads).into()
 }
 
 #[test]

@@ -220,16 +220,16 @@ fn examine_built(
         FileState::Written => rigs.path().to_owned(),
         FileState::Hole | FileState::Unwritten => rigs.path().join(truth::FILE_NAME),
     };
-    // What answers has a server below it.
+    // What answers has a server or a disk below it.
     let is_checked = stack.answering().is_some();
     if is_checked {
-        rigs.take_served()?;
+        rigs.take_served_bytes(true)?;
     }
     let run = measured(binary, &path, stack, purpose)?;
     ensure!(run.phases.len() == stack.loads.len(), "skye measured {} tests", run.phases.len());
     if let (true, [(load, truth, _)], [phase]) = (is_checked, &mut rows[..], &run.phases[..]) {
         // skye has files of its own, and may empty caches before it reads them.
-        let is_answered = Truth::answered(phase.counts.bytes, &rigs.take_served()?, load.is_read);
+        let is_answered = Truth::answered(phase.counts.bytes, rigs.take_served_bytes(load.is_read)?);
         if is_answered != truth.is_answered {
             truth.is_answered = None;
         }
@@ -247,8 +247,22 @@ fn examine_built(
     Ok(rows)
 }
 
+/// Returns a command that runs a program where the kernel's counters of FUSE are mounted, or not.
+fn with_fusectl(binary: &Path, is_mounted: bool) -> Command {
+    const AT: &str = "/sys/fs/fuse/connections";
+    let change = if is_mounted { format!("mount -t fusectl none {AT}") } else { format!("umount {AT}") };
+    // It may be as wanted already.
+    let script = format!("{change} 2> /dev/null; exec \"$@\"");
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--propagation", "private", "sh", "-c", &script, "sh"]).arg(binary);
+    command
+}
+
 fn measured(binary: &Path, path: &Path, stack: &Stack, purpose: Purpose) -> Result<Run> {
-    let mut command = Command::new(binary);
+    let mut command = match stack.has_fusectl {
+        Some(has_fusectl) => with_fusectl(binary, has_fusectl),
+        None => Command::new(binary),
+    };
     command.arg("run").arg(path).args("--size 64m --time 2 --quiet --no-save --json -".split(' '));
     command.args(["--allow", "low-space,busy"]).stdin(Stdio::null()).stderr(Stdio::inherit());
     stack.loads.iter().for_each(|load| {

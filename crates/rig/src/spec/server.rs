@@ -93,6 +93,34 @@ impl FuseSpec {
         self
     }
 
+    /// Every second slot takes this many times as long.
+    #[must_use]
+    pub fn uneven(mut self, factor: u32) -> Self {
+        self.timing.uneven = Some(factor);
+        self
+    }
+
+    /// The longest seek takes this time, a shorter one less in proportion.
+    #[must_use]
+    pub fn seek_us(mut self, time_us: u64) -> Self {
+        self.timing.seek = Some(Span::ns(time_us * 1000));
+        self
+    }
+
+    /// Answers come at multiples of this time only.
+    #[must_use]
+    pub fn tick_us(mut self, time_us: u64) -> Self {
+        self.timing.tick_ns = Some(time_us * 1000);
+        self
+    }
+
+    /// Saves up this many unused bytes of its rate.
+    #[must_use]
+    pub fn burst_bytes(mut self, bytes: u64) -> Self {
+        self.timing.burst_bytes = Some(bytes);
+        self
+    }
+
     /// Moves at most this many bytes a second.
     #[must_use]
     pub fn bytes_per_second(mut self, bytes: u64) -> Self {
@@ -194,7 +222,11 @@ pub(super) fn put_timing(timing: &mut Timing, key: &str, value: &str) -> Result<
         "large" => timing.large = optional(value, service_step)?,
         "crowded" => timing.crowded = optional(value, service_step)?,
         "spent" => timing.spent = optional(value, service_step)?,
+        "uneven" => timing.uneven = optional(value, number)?,
+        "seek" => timing.seek = optional(value, span)?,
         "rate" => timing.bytes_per_second = optional(value, bytes)?,
+        "burst" => timing.burst_bytes = optional(value, bytes)?,
+        "tick" => timing.tick_ns = optional(value, parse_time)?,
         "stall" => timing.stall = optional(value, stall)?,
         "sync" => timing.sync = optional(value, span)?,
         "names" => timing.names = optional(value, span)?,
@@ -213,7 +245,11 @@ fn timing_words(timing: &Timing) -> Vec<String> {
         large,
         crowded,
         spent,
+        uneven,
+        seek,
         bytes_per_second,
+        burst_bytes,
+        tick_ns,
         stall,
         sync,
         names,
@@ -229,7 +265,11 @@ fn timing_words(timing: &Timing) -> Vec<String> {
     for (key, step) in [("large", large), ("crowded", crowded), ("spent", spent)] {
         words.extend(step.map(|step| format!("{key}={}@{}", span_word(step.service), step.count)));
     }
+    words.extend(uneven.map(|factor| format!("uneven={factor}")));
+    words.extend(seek.map(|seek| format!("seek={}", span_word(seek))));
     words.extend(bytes_per_second.map(|rate| format!("rate={}", size::exact(rate))));
+    words.extend(burst_bytes.map(|bytes| format!("burst={}", size::exact(bytes))));
+    words.extend(tick_ns.map(|tick_ns| format!("tick={}", time(tick_ns))));
     words.extend(stall.map(|stall| format!("stall={}/{}", time(stall.for_ns), time(stall.every_ns))));
     words.extend(sync.map(|sync| format!("sync={}", span_word(sync))));
     words.extend(names.map(|names| format!("names={}", span_word(names))));

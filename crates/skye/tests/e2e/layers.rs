@@ -1,6 +1,6 @@
 //! The layers under a directory, as the document and the first lines have them.
 
-use rig::{Rig, Spec, Threads};
+use rig::{Daemon, Rig, Spec};
 use serde_json::Value;
 
 use crate::support::program::{parse_document, rig_program, skye};
@@ -44,7 +44,7 @@ fn layers_are_found_down_to_the_server() {
 #[test]
 fn layers_below_a_daemon_are_those_of_its_directory() {
     xtask::require!(root, loop, ext4, bindfs);
-    let rig = Rig::start(&rig_program(), Spec::disk().file_system("ext4").bindfs(Threads::One)).unwrap();
+    let rig = Rig::start(&rig_program(), Spec::disk().file_system("ext4").daemon(Daemon::Bindfs)).unwrap();
     let found = layers(&rig);
     assert_eq!(kinds(&found), ["fuse", "daemon", "file_system", "device", "memory"]);
     assert_eq!((found[1].1.as_str(), found[2].1.as_str()), ("bindfs", "ext4"));

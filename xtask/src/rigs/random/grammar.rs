@@ -10,7 +10,7 @@
 use fastrand::Rng;
 use model::Limiter;
 use model::layer::LayerKind;
-use rig::{DiskBacking, DiskSpec, OpenFilePolicy, Spec, Threads};
+use rig::{Daemon, DiskBacking, DiskSpec, FuseSpec, OpenFilePolicy, Spec};
 
 /// Least factor between the bound of the bottleneck and that of any other part: a label is then sure.
 const MARGIN: f64 = 1.6;
@@ -143,7 +143,9 @@ enum Bound {
     /// This many bytes a second.
     Bytes(f64),
     /// Those in flight, at most this many, each for this time.
-    InFlight { count_max: u32, seconds: f64 },
+    InFlight { count_max: u32, time: Time },
+    /// Those of a server with this many slots.
+    Slots { count: f64, time: Time },
     /// Those for which the CPUs have time.
     Cpus,
 }
@@ -153,9 +155,32 @@ impl Bound {
         match self {
             Self::Ops(ops) => ops,
             Self::Bytes(bytes) => bytes / load.block_bytes as f64,
-            Self::InFlight { count_max, seconds } => f64::from(load.in_flight().min(count_max)) / seconds,
+            Self::InFlight { count_max, time } => {
+                f64::from(load.in_flight().min(count_max)) / (time.seconds(load) + OVERHEAD_S)
+            }
+            Self::Slots { count, time } => count / time.seconds(load),
             Self::Cpus => CPU_BOUND,
         }
+    }
+}
+
+/// Mean time of an operation.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Time {
+    seconds: f64,
+    /// Another time with more operations in flight than this.
+    crowded: Option<(u32, f64)>,
+}
+
+impl Time {
+    fn new(seconds: f64) -> Self {
+        Self { seconds, crowded: None }
+    }
+
+    fn seconds(self, load: Load) -> f64 {
+        self.crowded
+            .filter(|(count, _)| load.in_flight() > *count)
+            .map_or(self.seconds, |(_, seconds)| seconds)
     }
 }
 
@@ -229,38 +254,36 @@ impl Layers {
     /// A server in memory with places and a service time. Half of them are plain.
     fn server(random: &mut Rng, is_read: bool) -> Self {
         let places = 1 << random.u32(0..7);
-        let service_us = log_uniform(random, 400.0, 10_000.0) as u64;
-        let server = Spec::fuse().slots(places).open_policy(OpenFilePolicy::Direct);
-        let mut mean_us = service_us as f64;
-        let mut server = match random.u8(..8) {
-            0 => server.service_between_us(service_us / 2, service_us * 3 / 2),
-            1 if service_us < 3000 => {
-                mean_us *= 0.99 + 0.01 * 20.0;
-                server.service_us(service_us).slow(0.01, 20 * service_us)
+        let plain_us = log_uniform(random, 400.0, 10_000.0) as u64;
+        let plain = Spec::fuse().slots(places).open_policy(OpenFilePolicy::Direct).service_us(plain_us);
+        let ServiceTime { mut server, time, slots } = ServiceTime::draw(random, plain, plain_us, is_read);
+        let (service, crowded) = (server.timing.service, server.timing.crowded);
+        let words = move |by: u64| {
+            let us = |time_ns: u64| time_ns / by / 1000;
+            let service = format!("service={}us..{}us", us(service.from_ns), us(service.to_ns));
+            match crowded {
+                Some(step) => format!("{service} crowded={}us@{}", us(step.service.from_ns), step.count),
+                None => service,
             }
-            2 => server.service_us(service_us).stall_ms(50, 500),
-            3 if is_read => server.service_us(service_us).only_reads(),
-            3 => server.service_us(service_us).only_writes(),
-            _ => server.service_us(service_us),
         };
-        let service = server.timing.service;
-        let span =
-            |by: u64| format!("service={}us..{}us", service.from_ns / by / 1000, service.to_ns / by / 1000);
         let mut components = vec![
             Component {
                 part: Part::Places,
-                bound: Bound::Ops(f64::from(places) / mean_us * 1e6),
+                bound: Bound::Slots { count: f64::from(places) * slots, time },
                 relief: Some(Relief::set(|by| format!("slots={}", u64::from(places) * by))),
             },
             Component {
                 part: Part::Service,
-                bound: Bound::InFlight { count_max: u32::MAX, seconds: mean_us / 1e6 + OVERHEAD_S },
-                relief: Some(Relief::set(span)),
+                bound: Bound::InFlight { count_max: u32::MAX, time },
+                relief: Some(Relief::set(words)),
             },
         ];
         if random.u8(..4) == 0 {
             let bytes = log_uniform(random, 4e6, 200e6) as u64;
             server = server.bytes_per_second(bytes);
+            if random.bool() {
+                server = server.burst_bytes(bytes / 10);
+            }
             components.push(Component {
                 part: Part::Bandwidth,
                 bound: Bound::Bytes(bytes as f64),
@@ -285,18 +308,22 @@ impl Layers {
                 part: Part::Service,
                 bound: Bound::InFlight {
                     count_max: u32::MAX,
-                    seconds: 2.0 * delay_us as f64 / 1e6 + NETWORK_OVERHEAD_S,
+                    time: Time::new(2.0 * delay_us as f64 / 1e6 + NETWORK_OVERHEAD_S - OVERHEAD_S),
                 },
-                relief: None,
+                relief: Some(Relief::set(|by| format!("delay={}us", delay_us / by))),
             },
         ];
         // The kernel sends at most 12 requests to it that no caller waits for.
         Self { spec: network.into(), components, devices: 0, in_flight_max: 8 }
     }
 
-    /// A loop device on an image in memory, or in a file of the disk with this repository.
+    /// A loop device on an image in memory, on a compressed memory device, or in a file of the disk with this repository.
     fn image(random: &mut Rng, is_read: bool) -> Self {
-        let disk = if random.bool() { Spec::disk() } else { Spec::disk().in_directory(crate::root()) };
+        let disk = match random.u8(..4) {
+            0 => Spec::disk(),
+            1 => Spec::disk().on_zram(),
+            _ => Spec::disk().in_directory(crate::root()),
+        };
         Self { spec: disk.clone().into(), components: Vec::new(), devices: 0, in_flight_max: 64 }
             .with_device(random, is_read, disk)
     }
@@ -313,7 +340,10 @@ impl Layers {
         for component in &mut layers.components {
             component.part = component.part.below_device();
             if let Some(Relief::Set { relieved, restored }) = &mut component.relief {
-                [relieved, restored].into_iter().for_each(|word| word.insert_str(0, prefix));
+                for words in [relieved, restored] {
+                    *words =
+                        words.split(' ').map(|word| format!("{prefix}{word}")).collect::<Vec<_>>().join(" ");
+                }
             }
         }
         layers.with_device(random, is_read, disk)
@@ -328,20 +358,21 @@ impl Layers {
         if let DiskBacking::Disk(lower) = &mut disk.on {
             grow(lower);
         }
-        if is_read && self.has_server() && random.u8(..8) == 0 {
+        let has_cache = (is_read && self.has_server()) || matches!(disk.on, DiskBacking::Directory(_));
+        if has_cache && random.u8(..8) == 0 {
             disk = disk.buffered();
             if let DiskBacking::Fuse(server) = &mut disk.on {
                 server.open_policy = OpenFilePolicy::Usual;
             }
             self.add_answer(Part::Cache);
-        } else if let Some(Bound::InFlight { seconds, .. }) = self.latency()
+        } else if let Some(Bound::InFlight { time: time @ Time { crowded: None, .. }, .. }) = self.latency()
             && random.u8(..3) == 0
         {
             let window: u32 = 4 << random.u32(0..3);
             disk = disk.requests(window);
             self.components.push(Component {
                 part: Part::Window,
-                bound: Bound::InFlight { count_max: window, seconds },
+                bound: Bound::InFlight { count_max: window, time },
                 relief: Some(Relief::set(|by| format!("requests={}", u64::from(window) * by))),
             });
         }
@@ -365,8 +396,8 @@ impl Layers {
                 // An overlay makes one direct write to a file at a time, which no relief shows.
                 0..3 => disk.with_overlay = true,
                 3 if has_server => {
-                    let threads = if random.bool() { Threads::One } else { Threads::Many };
-                    self.spec = disk.clone().bindfs(threads).into();
+                    let daemons = [Daemon::Bindfs, Daemon::BindfsThreads, Daemon::Gocryptfs];
+                    self.spec = disk.clone().daemon(daemons[random.usize(..daemons.len())]).into();
                     self.add_answer(Part::Cache);
                 }
                 4 if has_server => {
@@ -400,6 +431,56 @@ impl Layers {
     fn latency(&self) -> Option<Bound> {
         let is_latency = |part: Part| matches!(part, Part::Service | Part::LowerService);
         self.components.iter().find(|component| is_latency(component.part)).map(|component| component.bound)
+    }
+}
+
+/// Time of a server's operations.
+struct ServiceTime {
+    server: FuseSpec,
+    /// Mean of those that do not wait.
+    time: Time,
+    /// Operations of such a time that a slot makes, on average.
+    slots: f64,
+}
+
+impl ServiceTime {
+    /// Half are plain: always the same time.
+    fn draw(random: &mut Rng, plain: FuseSpec, plain_us: u64, is_read: bool) -> Self {
+        const TICK_US: u64 = 1000;
+        const UNEVEN: u32 = 3;
+        let us = plain_us as f64;
+        let with = |server, mean_us: f64| Self { server, time: Time::new(mean_us / 1e6), slots: 1.0 };
+        match random.u8(..18) {
+            0 => with(plain.service_between_us(plain_us / 2, plain_us * 3 / 2), us),
+            1 if plain_us < 3000 => with(plain.slow(0.01, 20 * plain_us), us * (0.99 + 0.01 * 20.0)),
+            2 => with(plain.stall_ms(50, 500), us),
+            3 if is_read => with(plain.only_reads(), us),
+            3 => with(plain.only_writes(), us),
+            // Most are answered from a cache of the server.
+            4 => with(plain.slow(0.7, plain_us / 10), us * (0.3 + 0.7 * 0.1)),
+            // Two offsets that are drawn at random are a third of the file from each other.
+            5 => with(plain.seek_us(plain_us), us * (1.0 + 1.0 / 3.0)),
+            6 => {
+                let whole_us = plain_us / TICK_US * TICK_US;
+                // The middle between two ticks: the answer comes at the later one.
+                let server = plain.service_us(whole_us + TICK_US / 2).tick_us(TICK_US);
+                with(server, (whole_us + TICK_US) as f64)
+            }
+            7 if plain.timing.slots > Some(1) => {
+                let slow = f64::from(UNEVEN);
+                let mean = f64::midpoint(1.0, slow);
+                let slots = mean * f64::midpoint(1.0, 1.0 / slow);
+                Self { slots, ..with(plain.uneven(UNEVEN), us * mean) }
+            }
+            8 => {
+                let crowded_us = if random.bool() { 2 * plain_us } else { plain_us / 2 };
+                let above = 3 << random.u32(0..4);
+                let crowded = Some((above, crowded_us as f64 / 1e6));
+                let time = Time { crowded, ..Time::new(us / 1e6) };
+                Self { time, ..with(plain.crowded(above.into(), crowded_us), us) }
+            }
+            _ => with(plain, us),
+        }
     }
 }
 
@@ -453,12 +534,16 @@ pub(super) struct Stack {
     pub hogs: Option<u32>,
     /// CPUs' worth of time for skye.
     pub quota_cpus: Option<f64>,
-    /// Reads a second of another program in the same file system.
+    /// Reads a second of another program.
     pub neighbour: Option<u64>,
+    /// True if it reads in the file system below the uppermost device.
+    pub is_neighbour_below: bool,
     /// State of the file that is read.
     pub state: FileState,
     /// True if skye is run by a user without rights.
     pub is_unprivileged: bool,
+    /// True if skye sees the kernel's counters of FUSE; `None` as the machine has it.
+    pub has_fusectl: Option<bool>,
     /// Loads, each measured by itself.
     pub loads: Vec<Load>,
     components: Vec<Component>,
@@ -518,17 +603,23 @@ impl Stack {
             hogs: None,
             quota_cpus: None,
             neighbour: None,
+            is_neighbour_below: false,
             state,
             // A directory of root's on a bare server stays root's.
             is_unprivileged: devices > 0 && random.u8(..4) == 0,
+            has_fusectl: None,
             loads,
             components: layers.components,
         };
+        stack.has_fusectl = (!stack.is_unprivileged).then(|| random.u8(..6) > 0);
         match surrounding {
             // Who waits for a device or a daemon gets a CPU at once when it wakes up.
             0 if state != FileState::Written => stack.add_hogs(),
             1 => stack.add_quota(random),
-            2 if devices > 0 => stack.neighbour = Some(20),
+            2 if devices > 0 => {
+                stack.neighbour = Some(20);
+                stack.is_neighbour_below = stack.has_lower_file_system() && random.bool();
+            }
             _ => {}
         }
         stack
@@ -581,6 +672,21 @@ impl Stack {
         self.components.iter().map(|component| component.part).find(|part| part.answers())
     }
 
+    /// Returns true if there is a file system below the uppermost device.
+    fn has_lower_file_system(&self) -> bool {
+        match &self.spec {
+            Spec::Disk(disk) if !disk.with_overlay && disk.daemon.is_none() => {
+                !matches!(disk.on, DiskBacking::Memory | DiskBacking::Zram)
+            }
+            _ => false,
+        }
+    }
+
+    /// Returns true if the bytes of the disk with this repository show whether a cache answers.
+    pub(super) fn is_cached_disk(&self) -> bool {
+        !self.has_log() && self.answering().is_some()
+    }
+
     /// Returns true if a server of the rig logs its requests.
     pub(super) fn has_log(&self) -> bool {
         match &self.spec {
@@ -602,13 +708,19 @@ impl Stack {
         let others = [
             self.hogs.map(|count| format!("{count} hogs")),
             self.quota_cpus.map(|cpus| format!("{cpus} CPUs")),
-            self.neighbour.map(|rate| format!("{rate} reads/s by others")),
+            self.neighbour.map(|rate| {
+                format!(
+                    "{rate} reads/s by others{}",
+                    if self.is_neighbour_below { " below the device" } else { "" }
+                )
+            }),
             match self.state {
                 FileState::Written => None,
                 FileState::Hole => Some("hole".into()),
                 FileState::Unwritten => Some("unwritten extents".into()),
             },
             self.is_unprivileged.then(|| "unprivileged".into()),
+            (self.has_fusectl == Some(false)).then(|| "without fusectl".into()),
         ];
         [self.spec.words().join(" ")]
             .into_iter()
@@ -637,7 +749,7 @@ impl Stack {
 }
 
 fn add_layers(disk: &DiskSpec, layers: &mut Vec<LayerKind>) {
-    if disk.bindfs.is_some() {
+    if disk.daemon.is_some() {
         layers.extend([LayerKind::Fuse, LayerKind::Daemon]);
     }
     layers.extend(disk.with_overlay.then_some(LayerKind::Overlay));
@@ -645,6 +757,7 @@ fn add_layers(disk: &DiskSpec, layers: &mut Vec<LayerKind>) {
     layers.extend(disk.is_buffered.then_some(LayerKind::PageCache));
     match &disk.on {
         DiskBacking::Memory => layers.push(LayerKind::Memory),
+        DiskBacking::Zram => layers.extend([LayerKind::FileSystem, LayerKind::Device]),
         DiskBacking::Directory(_) => layers.push(LayerKind::FileSystem),
         DiskBacking::Fuse(_) => layers.extend([LayerKind::Fuse, LayerKind::Daemon]),
         DiskBacking::Disk(lower) => add_layers(lower, layers),
@@ -685,9 +798,9 @@ mod tests {
                     Relief::Quota { relieved, restored } => (quota.as_ref().unwrap(), relieved, restored),
                     Relief::Pause => continue,
                 };
-                let after = spec.with_changes(&[&relieved]).unwrap();
+                let after = spec.with_changes(&relieved.split(' ').collect::<Vec<_>>()).unwrap();
                 assert_ne!(after, *spec);
-                assert_eq!(after.with_changes(&[&restored]).unwrap(), *spec);
+                assert_eq!(after.with_changes(&restored.split(' ').collect::<Vec<_>>()).unwrap(), *spec);
             }
         }
     }

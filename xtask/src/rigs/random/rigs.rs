@@ -2,11 +2,12 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Error, Result};
-use rig::{RequestLog, Rig, Spec};
+use rig::{Rig, Spec};
+use rustix::fs::{major, minor};
 
 use super::grammar::{Relief, Stack};
 
@@ -17,6 +18,8 @@ pub(super) struct Rigs {
     hog_count: Option<u32>,
     quota: Option<Rig>,
     neighbour: Option<Rig>,
+    /// Bytes that the disk with this repository had read and written at the last look, if a cache above it may answer.
+    disk_bytes: Option<[u64; 2]>,
     /// The last to go: the others may use it.
     place: Rig,
 }
@@ -34,11 +37,15 @@ impl Rigs {
             fs::set_permissions(place.path(), fs::Permissions::from_mode(0o1777))
                 .context("let other users measure")?;
         }
+        let directory =
+            if stack.is_neighbour_below { lower_directory(place.path())? } else { place.path().to_owned() };
         let neighbour =
-            stack.neighbour.map(|rate| start(Spec::neighbour(place.path(), rate).into())).transpose()?;
+            stack.neighbour.map(|rate| start(Spec::neighbour(directory, rate).into())).transpose()?;
         let quota = stack.quota_cpus.map(|cpus| start(Spec::quota(cpus).into())).transpose()?;
         let hog_count = stack.hogs;
-        let mut rigs = Self { server: server.to_vec(), place, hogs: None, hog_count, quota, neighbour };
+        let disk_bytes = stack.is_cached_disk().then(disk_bytes).transpose()?;
+        let mut rigs =
+            Self { server: server.to_vec(), place, hogs: None, hog_count, quota, neighbour, disk_bytes };
         rigs.start_hogs()?;
         if let Some(quota) = &rigs.quota {
             quota.join(std::process::id()).map_err(Error::msg)?;
@@ -51,12 +58,18 @@ impl Rigs {
         self.place.path()
     }
 
-    /// Returns the answers of its server since the last call.
+    /// Returns the bytes that its server, or else the disk below, read or wrote since the last call.
     ///
     /// # Errors
-    /// It has no server.
-    pub(super) fn take_served(&self) -> Result<RequestLog> {
-        self.place.take_served().map_err(Error::msg)
+    /// It has no server, or the disk has no counters.
+    pub(super) fn take_served_bytes(&mut self, is_read: bool) -> Result<u64> {
+        let of = |[read, written]: [u64; 2]| if is_read { read } else { written };
+        if let Some(before) = &mut self.disk_bytes {
+            let now = disk_bytes()?;
+            return Ok(of(now) - of(std::mem::replace(before, now)));
+        }
+        let served = self.place.take_served().map_err(Error::msg)?;
+        Ok(of([served.bytes_read, served.bytes_written]))
     }
 
     /// Relieves a part.
@@ -98,6 +111,36 @@ impl Rigs {
         let others = [self.quota, self.hogs, self.neighbour].into_iter().flatten();
         others.chain([self.place]).try_for_each(Rig::finish).map_err(Error::msg)
     }
+}
+
+/// Returns the bytes that the disk with this repository has read and written.
+fn disk_bytes() -> Result<[u64; 2]> {
+    const SECTOR_BYTES: u64 = 512;
+    let device = fs::metadata(crate::root()).context("inspect the repository")?.dev();
+    let path = format!("/sys/dev/block/{}:{}/stat", major(device), minor(device));
+    let text = fs::read_to_string(&path).with_context(|| format!("read {path}"))?;
+    // Sectors read and written, fields 3 and 7 of the kernel's Documentation/block/stat.rst.
+    let field = |at: usize| text.split_whitespace().nth(at).and_then(|word| word.parse::<u64>().ok());
+    let [read, written] = [field(2), field(6)].map(|sectors| sectors.map(|sectors| sectors * SECTOR_BYTES));
+    Ok([
+        read.with_context(|| format!("understand {path}"))?,
+        written.with_context(|| format!("understand {path}"))?,
+    ])
+}
+
+/// Returns the directory with the image of the loop device that is mounted there.
+fn lower_directory(path: &Path) -> Result<PathBuf> {
+    let mounts = fs::read_to_string("/proc/mounts").context("read /proc/mounts")?;
+    let device = mounts.lines().find_map(|line| {
+        let mut fields = line.split(' ');
+        let device = fields.next()?.strip_prefix("/dev/")?;
+        (Path::new(fields.next()?) == path).then_some(device)
+    });
+    let device = device.with_context(|| format!("no device is mounted at {}", path.display()))?;
+    let link = format!("/sys/block/{device}/loop/backing_file");
+    let image = fs::read_to_string(&link).with_context(|| format!("read {link}"))?;
+    let directory = Path::new(image.trim_end()).parent().context("an image without a directory")?;
+    Ok(directory.to_owned())
 }
 
 fn set(rig: &Rig, words: &str) -> Result<()> {

@@ -11,7 +11,6 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Error, Result};
-use rig::RequestLog;
 use rustix::fs::{FallocateFlags, OFlags, fallocate};
 
 use super::grammar::{FileState, Load, Part, Stack};
@@ -53,8 +52,7 @@ pub(super) struct Truth {
 
 impl Truth {
     /// Returns true if a cache answers, false if the server does.
-    pub(super) fn answered(requested_bytes: u64, log: &RequestLog, is_read: bool) -> Option<bool> {
-        let served_bytes = if is_read { log.bytes_read } else { log.bytes_written };
+    pub(super) fn answered(requested_bytes: u64, served_bytes: u64) -> Option<bool> {
         let share = 1.0 - served_bytes as f64 / requested_bytes.max(1) as f64;
         match share {
             _ if share >= ANSWERED => Some(true),
@@ -72,14 +70,14 @@ impl Truth {
 pub(super) fn find(rigs: &mut Rigs, stack: &Stack, load: Load) -> Result<Truth> {
     let mut driver = Driver::start(&rigs.path().join(FILE_NAME), load, stack.state)?;
     driver.settle();
-    // Nothing without a server has a cache that answers.
+    // Nothing else has a cache that answers.
     let mut is_answered = Some(false);
-    if stack.has_log() {
-        rigs.take_served()?;
+    if stack.has_log() || stack.is_cached_disk() {
+        rigs.take_served_bytes(load.is_read)?;
         let before = driver.operations();
         driver.rate();
         let requested_bytes = (driver.operations() - before) * load.block_bytes;
-        is_answered = Truth::answered(requested_bytes, &rigs.take_served()?, load.is_read);
+        is_answered = Truth::answered(requested_bytes, rigs.take_served_bytes(load.is_read)?);
     }
     let reliefs = stack.reliefs();
     let mut rates = vec![driver.rate()];

@@ -62,7 +62,9 @@ fn distant_clients_start_within_half_round_trip() {
     let there = || "unshare --net".to_owned();
     let ssh = configured(home.path(), &["ada", "bob", "eve"].map(|name| (name, there())));
     let program: Vec<_> = rig_program().iter().map(|word| word.to_string_lossy().into_owned()).collect();
-    let launcher = format!("{} relay {HALF_TRIP_NS}ns {ssh}", program.join(" "));
+    let delay_file = home.path().join("delay");
+    std::fs::write(&delay_file, format!("{HALF_TRIP_NS}ns")).unwrap();
+    let launcher = format!("{} relay {} {ssh}", program.join(" "), delay_file.display());
     // Loads that leave the CPUs free: where more clients compute than CPUs are there, one begins after the others.
     let words = "--hosts ada,bob,eve --time 0.5 --cache warm --test read:rnd4k:buffered:rate=200 \
                  --test read:seq64k:buffered:rate=100";
