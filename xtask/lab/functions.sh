@@ -117,7 +117,7 @@ ungroup() {
 
 # number DEVICE: major and minor number of a device.
 number() {
-    cat "/sys/class/block/$(basename "$(realpath "$1")")/dev"
+    printf '%d:%d\n' $(stat --dereference --format '0x%t 0x%T' "$1")
 }
 
 # mapped NAME TABLE: /dev/mapper/NAME, as `dmsetup create` makes it. There is no udev here.
@@ -166,5 +166,22 @@ unserved() {
     rpc.nfsd 0
     pkill rpc.mountd
     pkill rpcbind
+    umount /srv
+}
+
+# network_disk: /dev/nbd0, a file of 256 MiB in /srv that this guest itself serves.
+network_disk() {
+    modprobe nbd
+    dd if=/dev/urandom of=/srv/disk bs=1M count=256 2> /dev/null
+    printf '[generic]\n[disk]\nexportname=/srv/disk\n' > /srv/nbd
+    nbd-server -C /srv/nbd 127.0.0.1:10809
+    sleep 1
+    nbd-client -N disk 127.0.0.1 10809 /dev/nbd0
+}
+
+# no_network_disk: takes it away again.
+no_network_disk() {
+    nbd-client -d /dev/nbd0
+    pkill nbd-server
     umount /srv
 }

@@ -84,12 +84,22 @@ pub fn short() -> Result<Vec<Case>> {
     Ok(all()?.into_iter().filter(|case| case.is_short).collect())
 }
 
-/// Boots guests of the usual kernel, runs the cases there, and returns what was said.
+/// Boots guests of the usual kernel, runs the cases there, and returns what was said. `keep` is a directory for their
+/// files.
 ///
 /// # Errors
 /// No guest can run here, or it did not come to its end.
-pub fn run_cases(cases: &[Case], program: &Path) -> Result<Vec<CaseResult>> {
-    Ok(run(&KERNELS[0], cases, program, None)?.0)
+pub fn run_cases(cases: &[Case], program: &Path, keep: Option<&Path>) -> Result<Vec<CaseResult>> {
+    Ok(run(&KERNELS[0], cases, program, keep)?.0)
+}
+
+/// Returns the directory where [`run_cases`] keeps the files of a case.
+pub(crate) fn case_directory(keep: &Path, case: &Case) -> PathBuf {
+    directory_on(keep, case, KERNELS[0].version)
+}
+
+fn directory_on(keep: &Path, case: &Case, version: &str) -> PathBuf {
+    keep.join(format!("{}-{version}", case.name))
 }
 
 fn all() -> Result<Vec<Case>> {
@@ -161,8 +171,9 @@ fn in_guest(
     })?;
     let runs = cases.iter().map(|case| Duration::from_secs(case.seconds.into()) + OVERHEAD_TIMEOUT);
     let ended = guest.wait(BOOT + runs.sum::<Duration>())?;
-    for (number, case) in cases.iter().enumerate().filter(|_| keep.is_some()) {
-        let kept = keep.unwrap_or(Path::new(".")).join(format!("{}-{version}", case.name));
+    for (number, case) in cases.iter().enumerate() {
+        let Some(keep) = keep else { break };
+        let kept = directory_on(keep, case, version);
         let place = place(&ended.path().join("lab"), number);
         supplies::run(
             Command::new("cp").args(["--recursive", "--no-target-directory"]).arg(place).arg(kept),

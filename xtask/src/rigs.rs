@@ -27,7 +27,8 @@ const DEVIATION_MAX: f64 = 0.01;
 /// Largest median of these deviations.
 const OFF_MEDIAN: f64 = 0.003;
 
-const USAGE: &str = "use `rigs --list`, `rigs --clean`, `rigs --turns N`, `rigs --random N [--seed S] [--part P] [--keep|--labels]` or \
+const USAGE: &str = "use `rigs --list`, `rigs --clean`, `rigs --turns N`, `rigs --random N [--seed S] [--part P] [--keep|--labels]`, `rigs \
+     --random N --guests [--seed S] [--keep]` or \
      `rigs --runs N [--load] [--as-nobody] [--only NAME]… [--json FILE]`";
 
 /// Runs the command. Returns true if nothing is left that should be gone, and all goals are reached.
@@ -62,8 +63,12 @@ fn exam(count: u64, words: &[&str]) -> Result<Exam> {
             }
             "--keep" => exam.purpose = Purpose::Keep,
             "--labels" => exam.purpose = Purpose::Label,
+            "--guests" => exam.is_in_guests = true,
             _ => bail!(Usage(USAGE.into())),
         }
+    }
+    if exam.is_in_guests && (exam.part.is_some() || exam.purpose == Purpose::Label) {
+        bail!(Usage(USAGE.into()));
     }
     Ok(exam)
 }
@@ -256,11 +261,12 @@ mod tests {
     #[test]
     fn exam_options_are_parsed_or_refused() {
         let wanted = exam(3, &["--seed", "7", "--part", "full queue", "--keep"]).unwrap();
-        assert_eq!(
-            wanted,
-            Exam { count: 3, seed: Some(7), part: Some(Part::Window), purpose: Purpose::Keep }
-        );
-        for words in [&["--seed"][..], &["--seed", "x"], &["--part", "disk"], &["now"]] {
+        let (seed, part, purpose) = (Some(7), Some(Part::Window), Purpose::Keep);
+        assert_eq!(wanted, Exam { count: 3, seed, part, purpose, is_in_guests: false });
+        assert!(exam(3, &["--guests"]).unwrap().is_in_guests);
+        for words in
+            [&["--seed"][..], &["--seed", "x"], &["--part", "disk"], &["now"], &["--guests", "--labels"]]
+        {
             assert!(exam(1, words).is_err(), "{words:?}");
         }
     }

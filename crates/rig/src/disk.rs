@@ -289,6 +289,10 @@ fn make_file_system(
         // Work that is put off would be written during a measurement.
         mkfs.args(["-E", "lazy_itable_init=0,lazy_journal_init=0"]);
     }
+    if file_system == "xfs" {
+        // It is not mounted on a device of larger sectors than its own. A zram device has such, and a loop device over it.
+        mkfs.args(["-s", "size=4096"]);
+    }
     mkfs.args(options.split_whitespace()).arg(image);
     journal.run(&mut mkfs, &format!("create {file_system} on {}", image.display())).map(drop)
 }

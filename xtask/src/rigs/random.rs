@@ -3,6 +3,7 @@
 
 mod corpus;
 mod grammar;
+mod guests;
 mod rigs;
 mod score;
 mod truth;
@@ -18,6 +19,7 @@ use model::json::FromJson;
 use self::corpus::Row;
 pub(super) use self::grammar::Part;
 use self::grammar::{FileState, Load, Stack};
+use self::guests::GuestStack;
 use self::rigs::Rigs;
 use self::score::{Scores, unsure_line};
 use self::truth::Truth;
@@ -35,6 +37,8 @@ pub(super) struct Exam {
     pub part: Option<Part>,
     /// Use of the stacks.
     pub purpose: Purpose,
+    /// True if the stacks are in guests.
+    pub is_in_guests: bool,
 }
 
 /// Use of the stacks of an exam.
@@ -62,6 +66,9 @@ impl Exam {
             tempfile::Builder::new().prefix("skye-exam.").tempdir().context("create a directory")?;
         let binary = copy_for_all(&crate::release("skye")?, reachable.path())?;
         let first = self.seed.map_or_else(seed_of_judge, Ok)?;
+        if self.is_in_guests {
+            return self.run_in_guests(&binary, first);
+        }
         let (mut scores, mut failed) = (Scores::default(), 0);
         for seed in first..first + self.count {
             let stack = Stack::draw(seed, self.part);
@@ -87,6 +94,33 @@ impl Exam {
         Ok(failed == 0)
     }
 
+    fn run_in_guests(&self, binary: &Path, first: u64) -> Result<bool> {
+        let (mut scores, mut failed) = (Scores::default(), 0);
+        let stacks: Vec<_> = (first..first + self.count).map(GuestStack::draw).collect();
+        let mut kept = Vec::new();
+        for (stack, row) in stacks.iter().zip(guests::measure(binary, &stacks)?) {
+            let words = stack.words.join(", ");
+            match row {
+                Ok(row) => {
+                    let answer = row.answer().context("a row without a test")?;
+                    let line = answer.line(stack.seed, &words, stack.load);
+                    line.iter().for_each(|line| println!("{line}"));
+                    scores.add(&answer);
+                    kept.push(row);
+                }
+                Err(error) => {
+                    failed += 1;
+                    println!("stack {}: {words}: {error:#}", stack.seed);
+                }
+            }
+        }
+        if self.purpose == Purpose::Keep {
+            corpus::add(kept)?;
+        }
+        println!("\nseeds {first} to {}\n\n{}", first + self.count - 1, scores.tables());
+        Ok(failed == 0)
+    }
+
     /// Prints and counts one load.
     fn report(
         &self,
@@ -104,7 +138,7 @@ impl Exam {
         }
         if let Some(row) = row {
             let answer = row.answer().context("a row without a test")?;
-            answer.line(stack, load).iter().for_each(|line| println!("{line}"));
+            answer.line(stack.seed, &stack.words(), load).iter().for_each(|line| println!("{line}"));
             scores.add(&answer);
         }
         Ok(())
@@ -162,15 +196,17 @@ pub fn page() -> Result<String> {
 const PAGE: &str = "# The exam
 
 `cargo xtask rigs --random N` draws N stacks of storage and measures each. At the bottom is a server in memory, a network
-link to a server, or an image. Above it are loop devices, file systems, queues and limits. Other programs may run, too. This
-page has the score of the rows in the repository. `cargo xtask docs` writes it.
+link to a server, zram, or an image. Above it are loop devices, file systems, daemons, queues and limits. Other programs may
+run, too. This page has the score of the rows in the repository. `cargo xtask docs` writes it.
 
 - **The bottleneck is found by changing one part at a time** for a second. A change gives twice the slots of a server, twice
   a limit or a queue, or half the service time. The bottleneck is the part whose relief raises the rate by a quarter or more.
   No other relief may raise the rate by more than 8 %.
-- **A cache, a hole or unwritten extents** are the bottleneck if no relief helps and the server served at most 15 % of the
-  bytes. The row must then have a mark for it.
+- **A cache, a hole or unwritten extents** are the bottleneck if no relief helps and the server or disk moved at most 15 % of
+  the bytes. The row must then have a mark for it.
 - **A row counts** if this is also the bottleneck that the numbers of the stack predict.
+- **Stacks in guests** (`--guests`) have device mapper, md, NBD, NFS and limits of cgroup v2. A guest is too slow for changes.
+  There, the prediction is the bottleneck.
 - **Right** is a limiter that belongs to the bottleneck, at any confidence. Verdicts do not name a layer yet.
 
 ";
@@ -237,7 +273,7 @@ fn examine_built(
     for ((load, truth, row), phase) in rows.iter_mut().zip(&run.phases) {
         *row = sure(stack, *load, truth).zip(truth.is_answered).map(|(bottleneck, is_answered)| Row {
             stack: stack.words(),
-            parts: stack.parts().into_iter().map(|part| part.word().to_owned()).collect(),
+            parts: stack.part_words(),
             bottleneck: bottleneck.word().to_owned(),
             is_answered,
             layers: stack.layers(),

@@ -1,5 +1,4 @@
-//! Test programs: cargo hands over each of them, and they run once all are built, one after the other. Each test has its
-//! time.
+//! Test programs: cargo hands over each of them, and they run once all are built. Each test has its time.
 //!
 //! The times, and the output of each test by itself, need the JSON form of results. Stable compilers call that form
 //! unstable; the variable `RUSTC_BOOTSTRAP` opens it for these processes alone.
@@ -26,17 +25,14 @@ const AS_JSON: [&str; 5] = ["-Z", "unstable-options", "--report-time", "--format
 /// Tests of a program that run together: the words that choose them, and how many run at once.
 type Part = (&'static [&'static str], u32);
 /// Programs whose tests do not run one on each CPU. Known answers need the machine for themselves, but three that wait
-/// leave each other enough of it. End-to-end tests wait for devices, for time limits and for each other's programs. In
-/// their order by name, those that wait for the same thing would wait at the same time.
-const PARTS: [(&str, &[Part]); 2] = [
-    (KNOWN_ANSWERS, &[(&["--skip", "waiting::"], 1), (&["waiting::"], 3)]),
-    (LONGEST[0], &[(&["--shuffle-seed", "1"], 10)]),
-];
-/// Program that needs the machine for itself. Its parts run after all others, one after the other.
+/// leave each other enough of it. End-to-end tests wait for devices, for time limits and for each other's programs.
+const PARTS: [(&str, &[Part]); 2] =
+    [(KNOWN_ANSWERS, &[(&["--skip", "waiting::"], 1), (&["waiting::"], 3)]), (END_TO_END, &[(&[], 10)])];
+/// Program that takes as long as all others together. The others run at the same time, one after the other.
+const END_TO_END: &str = "-p skye --test e2e";
 const KNOWN_ANSWERS: &str = "-p skye --test known_answers";
-/// Programs that take longest. They begin first.
-const LONGEST: [&str; 4] =
-    ["-p skye --test e2e", "-p xtask --lib", "-p stats --test known_answers", "-p rig --test rigs"];
+/// Programs that need the machine for themselves. Their parts run after all others, one after the other.
+const ALONE: [&str; 2] = ["-p rig --test rigs", KNOWN_ANSWERS];
 
 /// A test program as cargo starts it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,30 +84,45 @@ pub(super) fn run_all<T: Send>(
     programs: &[Program],
     documentation: impl FnOnce() -> Result<T> + Send,
 ) -> Result<(Vec<Test>, T)> {
-    let (first, alone) = in_order(programs);
+    let Lanes { end_to_end, others, alone } = Lanes::new(programs);
     let mut tests = Vec::new();
     let documented = thread::scope(|scope| {
+        let end_to_end = scope.spawn(|| in_turn(&end_to_end));
         let documentation = scope.spawn(documentation);
-        for job in first {
-            tests.extend(job.run()?);
-        }
-        documentation.join().map_err(|_| anyhow!("a test thread panicked"))?
+        tests.extend(in_turn(&others)?);
+        let panicked = |_| anyhow!("a test thread panicked");
+        tests.extend(end_to_end.join().map_err(panicked)??);
+        documentation.join().map_err(panicked)?
     })?;
-    for job in alone {
-        tests.extend(job.run()?);
-    }
+    tests.extend(in_turn(&alone)?);
     Ok((tests, documented))
 }
 
-/// Returns what runs first, the longest before the others, and what needs the machine for itself.
-fn in_order(programs: &[Program]) -> (Vec<Job<'_>>, Vec<Job<'_>>) {
-    let mut programs: Vec<_> = programs.iter().collect();
-    programs.sort_by_key(|program| {
-        let (_, selection) = program.names();
-        LONGEST.iter().position(|known| *known == selection).unwrap_or(LONGEST.len())
-    });
-    let jobs = programs.into_iter().flat_map(Program::jobs);
-    jobs.partition(|job| job.program.names().1 != KNOWN_ANSWERS)
+fn in_turn(jobs: &[Job<'_>]) -> Result<Vec<Test>> {
+    Ok(jobs.iter().map(Job::run).collect::<Result<Vec<_>>>()?.concat())
+}
+
+/// Jobs of all programs. The first two lists run side by side, the last one after both.
+struct Lanes<'a> {
+    end_to_end: Vec<Job<'a>>,
+    others: Vec<Job<'a>>,
+    alone: Vec<Job<'a>>,
+}
+
+impl<'a> Lanes<'a> {
+    fn new(programs: &'a [Program]) -> Self {
+        let mut lanes = Self { end_to_end: Vec::new(), others: Vec::new(), alone: Vec::new() };
+        for program in programs {
+            let (_, selection) = program.names();
+            let lane = match selection.as_str() {
+                END_TO_END => &mut lanes.end_to_end,
+                selection if ALONE.contains(&selection) => &mut lanes.alone,
+                _ => &mut lanes.others,
+            };
+            lane.extend(program.jobs());
+        }
+        lanes
+    }
 }
 
 /// Tests of a program that run in one process.
@@ -323,15 +334,16 @@ mod tests {
     }
 
     #[test]
-    fn long_test_programs_run_first_and_known_answers_last() {
+    fn others_run_during_end_to_end_tests() {
         let of = |name: &str| program(&format!("deps/{name}-0123abcd"), "skye", "crates/skye");
         let others = [of("skye"), program("deps/xtask-0123abcd", "xtask", "xtask")];
         let all = [&others[..], &[of("known_answers"), of("e2e")]].concat();
-        let (first, alone) = in_order(&all);
+        let lanes = Lanes::new(&all);
         let names = |jobs: &[Job<'_>]| jobs.iter().map(|job| job.program.names().0).collect::<Vec<_>>();
-        assert_eq!(names(&first), ["e2e", "xtask", "skye"]);
-        assert_eq!(names(&alone), ["known_answers", "known_answers"]);
-        assert_eq!(first[0].arguments, ["--test-threads=10"]);
+        assert_eq!(names(&lanes.end_to_end), ["e2e"]);
+        assert_eq!(names(&lanes.others), ["skye", "xtask"]);
+        assert_eq!(names(&lanes.alone), ["known_answers", "known_answers"]);
+        assert_eq!(lanes.end_to_end[0].arguments, ["--test-threads=10"]);
         let lines: String = all.iter().map(Program::line).collect();
         assert_eq!(read(&lines).unwrap(), all);
     }
@@ -340,7 +352,7 @@ mod tests {
     fn user_filter_selects_from_all_parts() {
         let mut chosen = program("deps/e2e-0123abcd", "skye", "crates/skye");
         chosen.arguments = vec!["browser::".into()];
-        let (jobs, _) = in_order(std::slice::from_ref(&chosen));
+        let jobs = Lanes::new(std::slice::from_ref(&chosen)).end_to_end;
         assert_eq!(jobs.len(), 1);
         assert_eq!(jobs[0].arguments, ["browser::", "--test-threads=10"]);
     }

@@ -35,7 +35,7 @@ const KERNEL_ONLY: [&str; 16] = [
     "tracefs",
 ];
 
-impl Graph<'_> {
+impl<'a> Graph<'a> {
     pub(super) fn add_daemon(&mut self, at: usize, mount: &Mount) {
         let connections: BTreeSet<_> =
             self.mounts.iter().filter(|mount| has_program(mount)).map(Mount::fuse_connection).collect();
@@ -47,8 +47,12 @@ impl Graph<'_> {
         let added = self.add(Source::Process(process), LayerKind::Daemon, &name);
         self.link(at, added.as_ref().map(|added| added.at));
         let Some(Added { at: daemon, is_new: true }) = added else { return };
-        for id in directories(self.root, self.mounts, process) {
-            let Some(found) = self.mounts.iter().find(|found| found.id == id) else { continue };
+        let open = directories(self.root, self.mounts, process);
+        let mut directories: Vec<_> = self.mounts.iter().filter(|found| open.contains(&found.id)).collect();
+        if directories.is_empty() {
+            directories.extend(self.source(mount));
+        }
+        for found in directories {
             let below = self.add_mount(found, None);
             if below != Some(at) {
                 self.link(daemon, below);
@@ -58,6 +62,26 @@ impl Graph<'_> {
             self.hide(daemon, "its storage is not visible here");
         }
     }
+
+    /// Returns the file system of the directory that a mount has as its source. A program that opens its directory for
+    /// each call keeps none open.
+    fn source(&self, mount: &Mount) -> Option<&'a Mount> {
+        let found = self.mount_of(&mount.source)?;
+        (is_local(found) && is_directory(self.root, &mount.source)).then_some(found)
+    }
+}
+
+/// Returns true if its files can be inspected without waiting for a server.
+fn is_local(mount: &Mount) -> bool {
+    !has_program(mount)
+        && !is_remote(&mount.file_system)
+        && !KERNEL_ONLY.contains(&mount.file_system.as_str())
+}
+
+/// Returns true if a directory is at this path of the root.
+fn is_directory(root: &Root, path: &str) -> bool {
+    statx(CWD, root.path(path), AtFlags::STATX_DONT_SYNC, StatxFlags::TYPE)
+        .is_ok_and(|found| FileType::from_raw_mode(found.stx_mode.into()).is_dir())
 }
 
 /// Returns true if a program serves it, also on a block device.
@@ -132,14 +156,7 @@ fn directories(root: &Root, mounts: &[Mount], process: i32) -> BTreeSet<u64> {
         let text = root.read(&format!("proc/{process}/fdinfo/{descriptor}")).unwrap_or_default();
         let id = value::<u64>(&text, "mnt_id:");
         let Some(mount) = mounts.iter().find(|mount| Some(mount.id) == id) else { return };
-        // A server could not answer.
-        let is_local = !has_program(mount) && !is_remote(&mount.file_system);
-        let path = root.path(&format!("proc/{process}/fd/{descriptor}"));
-        let is_directory = || {
-            statx(CWD, path, AtFlags::STATX_DONT_SYNC, StatxFlags::TYPE)
-                .is_ok_and(|found| FileType::from_raw_mode(found.stx_mode.into()).is_dir())
-        };
-        if !KERNEL_ONLY.contains(&mount.file_system.as_str()) && is_local && is_directory() {
+        if is_local(mount) && is_directory(root, &format!("proc/{process}/fd/{descriptor}")) {
             found.insert(mount.id);
         }
     });

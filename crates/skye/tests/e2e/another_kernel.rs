@@ -16,7 +16,7 @@ fn lab_cases_pass_on_guest_kernels() {
     open.truncate(xtask::sized(1, open.len()));
     let mut wrong: Vec<CaseResult> = Vec::new();
     for _ in 0..ATTEMPTS {
-        let text = lab::run_cases(&open, Path::new(env!("CARGO_BIN_EXE_skye"))).unwrap();
+        let text = lab::run_cases(&open, Path::new(env!("CARGO_BIN_EXE_skye")), None).unwrap();
         wrong = text.into_iter().filter(|one| !one.wrong.is_empty()).collect();
         if wrong.is_empty() {
             return;

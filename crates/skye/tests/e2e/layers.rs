@@ -43,10 +43,13 @@ fn layers_are_found_down_to_the_server() {
 
 #[test]
 fn layers_below_a_daemon_are_those_of_its_directory() {
-    xtask::require!(root, loop, ext4, bindfs);
-    let rig = Rig::start(&rig_program(), Spec::disk().file_system("ext4").daemon(Daemon::Bindfs)).unwrap();
-    let found = layers(&rig);
-    assert_eq!(kinds(&found), ["fuse", "daemon", "file_system", "device", "memory"]);
-    assert_eq!((found[1].1.as_str(), found[2].1.as_str()), ("bindfs", "ext4"));
-    rig.finish().unwrap();
+    xtask::require!(root, loop, ext4, bindfs, gocryptfs);
+    // One keeps its directory open, the other does not.
+    for (daemon, name) in [(Daemon::Bindfs, "bindfs"), (Daemon::Gocryptfs, "gocryptfs")] {
+        let rig = Rig::start(&rig_program(), Spec::disk().file_system("ext4").daemon(daemon)).unwrap();
+        let found = layers(&rig);
+        assert_eq!(kinds(&found), ["fuse", "daemon", "file_system", "device", "memory"]);
+        assert_eq!((found[1].1.as_str(), found[2].1.as_str()), (name, "ext4"));
+        rig.finish().unwrap();
+    }
 }

@@ -80,12 +80,11 @@ impl Answer {
     }
 
     /// Returns a line on a miss.
-    pub(super) fn line(&self, stack: &Stack, load: Load) -> Option<String> {
+    pub(super) fn line(&self, seed: u64, words: &str, load: Load) -> Option<String> {
         let answered = if self.is_answered { ", answered by a cache" } else { "" };
         let layers = if self.has_layers == Some(false) { ", and misses layers" } else { "" };
         let found = format!("{}{answered}; skye names {}{layers}", self.bottleneck.word(), self.printed);
-        (!self.is_right())
-            .then(|| format!("stack {}: {}; {}: {found}", stack.seed, stack.words(), load.spec()))
+        (!self.is_right()).then(|| format!("stack {seed}: {words}; {}: {found}", load.spec()))
     }
 }
 
@@ -122,10 +121,8 @@ struct Counts {
     answered: u32,
     marks_missed: u32,
     marks_false: u32,
-    limits: u32,
-    limits_named: u32,
-    lower: u32,
-    lower_named: u32,
+    /// For each of [`GROUPS`], its rows and those with a right limiter.
+    groups: [(u32, u32); GROUPS.len()],
     layer_rows: u32,
     layers_found: u32,
 }
@@ -143,13 +140,11 @@ impl Counts {
         self.answered += u32::from(answer.is_answered);
         self.marks_missed += u32::from(answer.is_answered && !answer.has_mark);
         self.marks_false += u32::from(!answer.is_answered && answer.has_mark);
-        if answer.bottleneck.is_limit() {
-            self.limits += 1;
-            self.limits_named += u32::from(answer.outcome == Outcome::Right);
-        }
-        if answer.bottleneck.is_lower() {
-            self.lower += 1;
-            self.lower_named += u32::from(answer.outcome == Outcome::Right);
+        for ((has, _), (rows, named)) in GROUPS.iter().zip(&mut self.groups) {
+            if has(answer.bottleneck) {
+                *rows += 1;
+                *named += u32::from(answer.outcome == Outcome::Right);
+            }
         }
         self.layer_rows += u32::from(answer.has_layers.is_some());
         self.layers_found += u32::from(answer.has_layers == Some(true));
@@ -171,6 +166,15 @@ impl Counts {
         )
     }
 }
+
+/// Bottlenecks that have something in common, and what.
+type Group = (fn(Part) -> bool, &'static str);
+const GROUPS: [Group; 4] = [
+    (Part::is_limit, "A limit of a device or a quota was the bottleneck"),
+    (Part::is_queue, "A full queue was the bottleneck"),
+    (Part::is_service, "The slots, time or bytes of a server were the bottleneck"),
+    (Part::is_lower, "The bottleneck was below the uppermost device"),
+];
 
 /// Heads of the columns of a table, after the first.
 const COLUMNS: &str = "rows | right | not clear | wrong | of them confirmed | mark missed | false mark";
@@ -194,27 +198,17 @@ impl Scores {
             text += &self.all.row("all");
             text.push('\n');
         }
-        let Counts {
-            answered,
-            marks_missed,
-            marks_false,
-            limits,
-            limits_named,
-            lower,
-            lower_named,
-            layer_rows,
-            layers_found,
-            ..
-        } = self.all;
+        let Counts { answered, marks_missed, marks_false, groups, layer_rows, layers_found, .. } = self.all;
         let rows = self.all.rows();
-        let _ = write!(
+        let _ = writeln!(
             text,
             "- A cache answered in {answered} of {rows} rows: the mark is missing in {marks_missed}. Of the others, \
-             {marks_false} have such a mark.\n\
-             - A limit of a device or a quota was the bottleneck in {limits} rows; {limits_named} name it.\n\
-             - The bottleneck was below the uppermost device in {lower} rows; {lower_named} name a right limiter.\n\
-             - The layers were found in {layers_found} of {layer_rows} rows.\n"
+             {marks_false} have such a mark."
         );
+        for ((_, what), (rows, named)) in GROUPS.iter().zip(groups) {
+            let _ = writeln!(text, "- {what} in {rows} rows; {named} name a right limiter.");
+        }
+        let _ = writeln!(text, "- The layers were found in {layers_found} of {layer_rows} rows.");
         text
     }
 }
