@@ -54,6 +54,7 @@ mod clients;
 mod columns;
 mod counters;
 mod evidence;
+mod load;
 mod rounds;
 mod scores;
 mod servers;
@@ -66,6 +67,7 @@ pub use evidence::{
     OperationVerdict, Pressures, RankedLimiter, Reclaim, Response, SampledThreads, Sensitivity, SystemUse,
     THREADS_PER_SAMPLE_MAX, Verdict, WaitChannel, sources,
 };
+pub use load::{Flow, Load};
 pub use rounds::{FillRecord, RoundsWindow, SteadyRound, UntilSteady};
 pub use scores::Scores;
 pub use servers::{CpuShares, NfsdUse, ServerDevice, ServerQuota, ServerUse};
@@ -291,6 +293,9 @@ pieces! {
     pub struct Observations {
         /// Work of the mounted device during the test; null where there is none.
         pub device: Option<DeviceUse>,
+        /// The load, and the work of the layers under it; absent where no layer counts.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub load: Option<Load>,
         /// Share of read bytes that did not come from the device, 0 to 1; null where that is unknown.
         pub page_cache_share: Option<f64>,
         /// Where the time of the worker threads went; null where the kernel hides it.

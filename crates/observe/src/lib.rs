@@ -23,6 +23,7 @@ mod device;
 mod erasable;
 mod extents;
 mod file_status;
+mod flows;
 mod geometry;
 mod health;
 mod hiding;
@@ -67,6 +68,7 @@ pub use denial::denial;
 pub use erasable::{Obstacles, obstacles};
 pub use extents::{FileExtents, extents};
 pub use file_status::FileStatus;
+pub use flows::Flows;
 pub use health::health;
 pub use holding::{Traffic, disk_of, holding, traffic};
 pub use identity::{

@@ -312,7 +312,7 @@ mod tests {
     #[test]
     fn every_second_slot_is_slower() {
         let timing = Timing { slots: Some(2), service: Span::ns(MS), uneven: Some(3), ..Timing::default() };
-        assert_eq!(reads(timing, [0; 5]), [1, 3, 2, 3, 6].map(|ms| ms * MS));
+        assert_eq!(reads(timing, [0; 5]), [1, 3, 2, 3, 4].map(|ms| ms * MS));
     }
 
     #[test]

@@ -10,11 +10,11 @@ use std::time::Duration;
 use engine::clock::{Clock, Monotonic};
 use model::plan::PlannedPhase;
 use model::run::{
-    CallUse, CpuShares, DeviceFrame, DeviceUse, Frame, OwnIo, SystemUse, TimeBreakdown, WaitChannel,
+    CallUse, CpuShares, DeviceFrame, DeviceUse, Flow, Frame, OwnIo, SystemUse, TimeBreakdown, WaitChannel,
 };
 use model::target::{Backing, Target};
 use model::workload::{DataVerb, Work};
-use observe::{Probe, Root, Snapshot, StepReader, SystemSampler, Waits};
+use observe::{Flows, Probe, Root, Snapshot, StepReader, SystemSampler, Waits};
 
 use crate::collect::{Collector, add_frame};
 use crate::room::RoomWatch;
@@ -33,6 +33,7 @@ pub struct Meter {
     calls_before: OwnIo,
     waits: Waits,
     system_sampler: SystemSampler,
+    flows: Flows,
     is_observed: bool,
     /// True if another client watches this machine: its processes, sensors, and the course of its counters.
     skips_machine: bool,
@@ -96,6 +97,8 @@ pub struct PhaseSums {
     not_running_ns: u64,
     /// Other observations of machine and server.
     pub system: SystemUse,
+    /// Work of the layers.
+    pub flows: Vec<Flow>,
     /// Places where threads slept.
     pub wait_channels: Vec<WaitChannel>,
     /// Shares of the samples in which threads slept in each call; empty if calls were not counted.
@@ -131,6 +134,7 @@ impl Meter {
             calls_before: OwnIo::default(),
             waits,
             system_sampler,
+            flows: Flows::open(root, &target.layers),
             is_observed: true,
             skips_machine: false,
             machine_read_ns: 0,
@@ -219,6 +223,7 @@ impl Meter {
             }
         }
         self.system_sampler.take(1, 1);
+        self.flows.take();
         (self.processes_seen_ns, self.processes_watched_ns) = (0, 0);
         self.observed = PhaseSums::default();
     }
@@ -292,6 +297,7 @@ impl Meter {
         self.calls_before = self.probe.calls();
         self.probe.snapshot(&mut self.start_snapshot);
         self.previous.clone_from(&self.start_snapshot);
+        self.flows.begin();
         self.part_start_ns = Monotonic.now_ns();
         (self.machine_read_ns, self.ticked_ns) = (self.part_start_ns, self.part_start_ns);
     }
@@ -331,6 +337,7 @@ impl Meter {
             hides_device: self.probe.hides_top_device(),
             hides_own_io: self.probe.hides_own_io(),
             system,
+            flows: self.flows.take(),
             wait_channels: self.waits.sites(),
             blocked_in: blocked_in.into_iter().map(|(call, seen)| (call, seen as f64 / samples)).collect(),
             ..std::mem::take(&mut self.observed)
@@ -341,6 +348,7 @@ impl Meter {
     pub fn end(&mut self) -> Frame {
         self.machine_read_ns = 0;
         let frame = self.tick();
+        self.flows.end();
         let calls = self.probe.calls().each(&self.calls_before, u64::saturating_sub);
         self.observed.calls = self.observed.calls.each(&calls, u64::saturating_add);
         if self.is_observed {

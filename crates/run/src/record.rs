@@ -13,8 +13,8 @@ use engine::files::Unexpected;
 use model::mix::NamedMix;
 use model::plan::{Plan, PlannedPhase};
 use model::run::{
-    Counts, EngineRecord, Extents, Figures, Judgement, Latency, Observations, PhaseRecord, Rate, Residency,
-    RoundRecord, SlowestCalls, Status, Step, WorkloadRecord,
+    Counts, EngineRecord, Extents, Figures, Judgement, Latency, Load, Observations, PhaseRecord, Rate,
+    Residency, RoundRecord, SlowestCalls, Status, Step, WorkloadRecord,
 };
 use model::target::{Target, TargetKind};
 use model::workload::{CacheMode, DataVerb, DataWork, Engine, FileVerb, Work};
@@ -175,6 +175,14 @@ pub fn record(
         write_limit_bytes: measured.write_limit_bytes,
     };
     let seen = Observations {
+        load: (touches_files && !observed.flows.is_empty()).then(|| Load {
+            elapsed_ns: observed.measured_ns,
+            ops: collected.ops,
+            read_bytes: collected.read_bytes,
+            written_bytes: collected.written_bytes,
+            in_flight_max: u64::from(workload.threads) * u64::from(workload.iodepth),
+            flows: observed.flows.clone(),
+        }),
         device: observed.device(target, phase, &collected).filter(|_| touches_files),
         page_cache_share: observed.page_cache_share(target, phase, &collected).filter(|_| touches_files),
         budget: observed.budget(

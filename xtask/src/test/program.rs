@@ -1,4 +1,5 @@
-//! Test programs: cargo hands over each of them, and they run once all are built. Each test has its time.
+//! Test programs: cargo hands over each of them, and they run once all are built, one after the other. Each test has its
+//! time.
 //!
 //! The times, and the output of each test by itself, need the JSON form of results. Stable compilers call that form
 //! unstable; the variable `RUSTC_BOOTSTRAP` opens it for these processes alone.
@@ -27,12 +28,12 @@ type Part = (&'static [&'static str], u32);
 /// Programs whose tests do not run one on each CPU. Known answers need the machine for themselves, but three that wait
 /// leave each other enough of it. End-to-end tests wait for devices, for time limits and for each other's programs.
 const PARTS: [(&str, &[Part]); 2] =
-    [(KNOWN_ANSWERS, &[(&["--skip", "waiting::"], 1), (&["waiting::"], 3)]), (END_TO_END, &[(&[], 10)])];
-/// Program that takes as long as all others together. The others run at the same time, one after the other.
-const END_TO_END: &str = "-p skye --test e2e";
+    [(KNOWN_ANSWERS, &[(&["--skip", "waiting::"], 1), (&["waiting::"], 3)]), (LONGEST[0], &[(&[], 10)])];
+/// Program that needs the machine for itself. Its parts run after all others, one after the other.
 const KNOWN_ANSWERS: &str = "-p skye --test known_answers";
-/// Programs that need the machine for themselves. Their parts run after all others, one after the other.
-const ALONE: [&str; 2] = ["-p rig --test rigs", KNOWN_ANSWERS];
+/// Programs that take longest. They begin first.
+const LONGEST: [&str; 4] =
+    ["-p skye --test e2e", "-p xtask --lib", "-p stats --test known_answers", "-p rig --test rigs"];
 
 /// A test program as cargo starts it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,45 +85,30 @@ pub(super) fn run_all<T: Send>(
     programs: &[Program],
     documentation: impl FnOnce() -> Result<T> + Send,
 ) -> Result<(Vec<Test>, T)> {
-    let Lanes { end_to_end, others, alone } = Lanes::new(programs);
+    let (first, alone) = in_order(programs);
     let mut tests = Vec::new();
     let documented = thread::scope(|scope| {
-        let end_to_end = scope.spawn(|| in_turn(&end_to_end));
         let documentation = scope.spawn(documentation);
-        tests.extend(in_turn(&others)?);
-        let panicked = |_| anyhow!("a test thread panicked");
-        tests.extend(end_to_end.join().map_err(panicked)??);
-        documentation.join().map_err(panicked)?
+        for job in first {
+            tests.extend(job.run()?);
+        }
+        documentation.join().map_err(|_| anyhow!("a test thread panicked"))?
     })?;
-    tests.extend(in_turn(&alone)?);
+    for job in alone {
+        tests.extend(job.run()?);
+    }
     Ok((tests, documented))
 }
 
-fn in_turn(jobs: &[Job<'_>]) -> Result<Vec<Test>> {
-    Ok(jobs.iter().map(Job::run).collect::<Result<Vec<_>>>()?.concat())
-}
-
-/// Jobs of all programs. The first two lists run side by side, the last one after both.
-struct Lanes<'a> {
-    end_to_end: Vec<Job<'a>>,
-    others: Vec<Job<'a>>,
-    alone: Vec<Job<'a>>,
-}
-
-impl<'a> Lanes<'a> {
-    fn new(programs: &'a [Program]) -> Self {
-        let mut lanes = Self { end_to_end: Vec::new(), others: Vec::new(), alone: Vec::new() };
-        for program in programs {
-            let (_, selection) = program.names();
-            let lane = match selection.as_str() {
-                END_TO_END => &mut lanes.end_to_end,
-                selection if ALONE.contains(&selection) => &mut lanes.alone,
-                _ => &mut lanes.others,
-            };
-            lane.extend(program.jobs());
-        }
-        lanes
-    }
+/// Returns what runs first, the longest before the others, and what needs the machine for itself.
+fn in_order(programs: &[Program]) -> (Vec<Job<'_>>, Vec<Job<'_>>) {
+    let mut programs: Vec<_> = programs.iter().collect();
+    programs.sort_by_key(|program| {
+        let (_, selection) = program.names();
+        LONGEST.iter().position(|known| *known == selection).unwrap_or(LONGEST.len())
+    });
+    let jobs = programs.into_iter().flat_map(Program::jobs);
+    jobs.partition(|job| job.program.names().1 != KNOWN_ANSWERS)
 }
 
 /// Tests of a program that run in one process.
@@ -334,16 +320,15 @@ mod tests {
     }
 
     #[test]
-    fn others_run_during_end_to_end_tests() {
+    fn long_test_programs_run_first_and_known_answers_last() {
         let of = |name: &str| program(&format!("deps/{name}-0123abcd"), "skye", "crates/skye");
         let others = [of("skye"), program("deps/xtask-0123abcd", "xtask", "xtask")];
         let all = [&others[..], &[of("known_answers"), of("e2e")]].concat();
-        let lanes = Lanes::new(&all);
+        let (first, alone) = in_order(&all);
         let names = |jobs: &[Job<'_>]| jobs.iter().map(|job| job.program.names().0).collect::<Vec<_>>();
-        assert_eq!(names(&lanes.end_to_end), ["e2e"]);
-        assert_eq!(names(&lanes.others), ["skye", "xtask"]);
-        assert_eq!(names(&lanes.alone), ["known_answers", "known_answers"]);
-        assert_eq!(lanes.end_to_end[0].arguments, ["--test-threads=10"]);
+        assert_eq!(names(&first), ["e2e", "xtask", "skye"]);
+        assert_eq!(names(&alone), ["known_answers", "known_answers"]);
+        assert_eq!(first[0].arguments, ["--test-threads=10"]);
         let lines: String = all.iter().map(Program::line).collect();
         assert_eq!(read(&lines).unwrap(), all);
     }
@@ -352,7 +337,7 @@ mod tests {
     fn user_filter_selects_from_all_parts() {
         let mut chosen = program("deps/e2e-0123abcd", "skye", "crates/skye");
         chosen.arguments = vec!["browser::".into()];
-        let jobs = Lanes::new(std::slice::from_ref(&chosen)).end_to_end;
+        let (jobs, _) = in_order(std::slice::from_ref(&chosen));
         assert_eq!(jobs.len(), 1);
         assert_eq!(jobs[0].arguments, ["browser::", "--test-threads=10"]);
     }

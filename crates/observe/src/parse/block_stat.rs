@@ -1,6 +1,6 @@
 //! `/sys/class/block/NAME/stat`, and the same counters in a line of `/proc/diskstats`.
 
-use model::run::DeviceFrame;
+use model::run::{DeviceFrame, Flow};
 
 use super::numbers;
 
@@ -13,15 +13,7 @@ const NS_PER_MS: u64 = 1_000_000;
 ///
 /// The file has 11 fields before Linux 4.18, 15 with discards, 17 with flushes.
 pub fn parse(bytes: &[u8], counters: &mut DeviceFrame) -> bool {
-    let mut fields = [0u64; 17];
-    let mut count = 0;
-    for (field, number) in fields.iter_mut().zip(numbers(bytes)) {
-        *field = number;
-        count += 1;
-    }
-    if count < 11 {
-        return false;
-    }
+    let Some(fields) = fields(bytes) else { return false };
     counters.reads = fields[0];
     counters.read_bytes = fields[2].saturating_mul(SECTOR_BYTES);
     counters.writes = fields[4];
@@ -30,6 +22,31 @@ pub fn parse(bytes: &[u8], counters: &mut DeviceFrame) -> bool {
     counters.in_flight_ns = fields[10].saturating_mul(NS_PER_MS);
     counters.flushes = fields[15];
     true
+}
+
+/// Puts the counters by direction into `flow`; false if there are too few fields. The times are those of reads and of
+/// writes, fields 4 and 8 of the kernel's `Documentation/block/stat.rst`. Field 11 is their sum and the time of flushes,
+/// which the writes with them have already.
+pub fn parse_flow(bytes: &[u8], flow: &mut Flow) -> bool {
+    let Some(fields) = fields(bytes) else { return false };
+    flow.reads = fields[0];
+    flow.read_bytes = fields[2].saturating_mul(SECTOR_BYTES);
+    flow.read_ns = fields[3].saturating_mul(NS_PER_MS);
+    flow.writes = fields[4];
+    flow.written_bytes = fields[6].saturating_mul(SECTOR_BYTES);
+    flow.write_ns = fields[7].saturating_mul(NS_PER_MS);
+    true
+}
+
+/// Returns the fields that are there, and 0 for the others; `None` for fewer than the oldest kernels have.
+fn fields(bytes: &[u8]) -> Option<[u64; 17]> {
+    let mut fields = [0u64; 17];
+    let mut count = 0;
+    for (field, number) in fields.iter_mut().zip(numbers(bytes)) {
+        *field = number;
+        count += 1;
+    }
+    (count >= 11).then_some(fields)
 }
 
 #[cfg(test)]

@@ -2,8 +2,8 @@
 
 use model::Run;
 use model::observation::Source;
-use model::run::PhaseRecord;
-use model::{Target, size};
+use model::run::{Flow, Load, PhaseRecord};
+use model::{Target, numbers, size};
 
 use super::limiter;
 use super::notes::{paragraph, remarks};
@@ -37,12 +37,14 @@ fn block(row: usize, run: &Run, style: &Style) -> String {
     let mut line = |name: &str, text: Option<String>| {
         lines.extend(text.filter(|text| !text.is_empty()).map(|text| field(name, &with_units(&text), style)));
     };
-    line("measured", Some(missing_reason(phase).unwrap_or_else(|| numbers(phase))));
+    line("measured", Some(missing_reason(phase).unwrap_or_else(|| figures(phase))));
     line("limit", limit(phase));
     let verdict: Vec<_> = phase.judged.verdict.iter().collect();
     for (source, name) in SOURCES {
         line(name, wording::evidence(&verdict, source));
     }
+    line("bytes", phase.seen.load.as_ref().map(|load| bytes(load, &run.environment.target)));
+    line("requests", phase.seen.load.as_ref().map(|load| requests(load, &run.environment.target)));
     line("link", link(phase, &run.environment.target));
     line("layers", wording::layer_path(phase).map(|layer_path| layer_path.text));
     line("steps", wording::steps(phase));
@@ -64,6 +66,38 @@ fn limit(phase: &PhaseRecord) -> Option<String> {
     let verdict: Vec<_> = phase.judged.verdict.iter().collect();
     let shares = Some(wording::ranking(&verdict)).filter(|shares| shares.contains(','));
     Some(format!("{words}{confidence_text}{}", shares.map_or(String::new(), |shares| format!(" ({shares})"))))
+}
+
+/// Returns the bytes of the calls and of each layer: "calls 400 MB/s, loop0 400 MB/s (100 %), vda 1.2 MB/s (0.3 %)".
+fn bytes(load: &Load, target: &Target) -> String {
+    let is_read = load.is_read();
+    let asked = if is_read { load.read_bytes } else { load.written_bytes };
+    let rate = |bytes: u64| format!("{}/s", size::decimal(load.per_second(bytes) as u64));
+    let layer = |flow: &Flow| {
+        let bytes = if is_read { flow.read_bytes } else { flow.written_bytes };
+        let share = percent(bytes as f64 / asked.max(1) as f64);
+        format!("{} {} ({share})", layer_name(flow, target), rate(bytes))
+    };
+    let calls = format!("calls {}", rate(asked));
+    std::iter::once(calls).chain(load.flows.iter().map(layer)).collect::<Vec<_>>().join(", ")
+}
+
+/// Returns the requests of each layer, with their mean time: "loop0 1,000/s, 80 us each, 0.1 in flight; vda …".
+fn requests(load: &Load, target: &Target) -> String {
+    let layer = |flow: &Flow| {
+        let (requests, time_ns) =
+            if load.is_read() { (flow.reads, flow.read_ns) } else { (flow.writes, flow.write_ns) };
+        let rate = numbers::thousands(load.per_second(requests).round() as u64);
+        let each = numbers::latency(time_ns / requests.max(1));
+        let in_flight = time_ns as f64 / load.elapsed_ns.max(1) as f64;
+        (requests > 0)
+            .then(|| format!("{} {rate}/s, {each} each, {in_flight:.1} in flight", layer_name(flow, target)))
+    };
+    load.flows.iter().filter_map(layer).collect::<Vec<_>>().join("; ")
+}
+
+fn layer_name(flow: &Flow, target: &Target) -> String {
+    target.layers.get(flow.layer as usize).map(|layer| printable(&layer.name)).unwrap_or_default()
 }
 
 /// Returns the share of a link that the rate of a data test takes: "79 % of what PCIe 3.0 x4 carries (3.94 GB/s)". The
@@ -90,7 +124,7 @@ pub(crate) fn link(phase: &PhaseRecord, target: &Target) -> Option<String> {
 }
 
 /// "1,223 MB/s, 1,166 operations/s ± 7 %; p50 6.91 ms, p99 12.8 ms, p99.9 20.1 ms".
-fn numbers(phase: &PhaseRecord) -> String {
+fn figures(phase: &PhaseRecord) -> String {
     let rate = headline(phase);
     let operations =
         phase.figures.rate.ops_per_second.and_then(amount).map(|rate| format!("{rate} operations/s"));

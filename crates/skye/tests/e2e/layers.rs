@@ -53,3 +53,24 @@ fn layers_below_a_daemon_are_those_of_its_directory() {
         rig.finish().unwrap();
     }
 }
+
+#[test]
+fn each_device_counts_the_bytes_of_the_calls() {
+    xtask::require!(root, loop, ext4);
+    let lower = Spec::disk().file_system("ext4").size_mib(128);
+    let rig = Rig::start(&rig_program(), Spec::disk().file_system("ext4").on_disk(lower)).unwrap();
+    let words = "--test read:rnd64k:q4 --size 16m --time 0.5 --no-probe --json -";
+    let document = parse_document(&skye().arg("run").arg(rig.path()).words(words).run().exits(0).stdout);
+    let load = &document["phases"][0]["load"];
+    let number = |value: &Value| value.as_f64().unwrap();
+    let flows = load["flows"].as_array().unwrap();
+    assert_eq!(flows.len(), 2, "{load}");
+    for flow in flows {
+        let share = number(&flow["read_bytes"]) / number(&load["read_bytes"]);
+        assert!((0.95..1.05).contains(&share), "{load}");
+        assert!(
+            number(&flow["read_ns"]) > 0.0 && number(&flow["written_bytes"]) < number(&load["read_bytes"])
+        );
+    }
+    rig.finish().unwrap();
+}
