@@ -12,7 +12,7 @@ use crate::root::Root;
 /// Size that holds the counters of a device.
 const BUFFER_BYTES: usize = 512;
 
-/// Reads the counters of layers at the start and at the end of each measured part. Allocates nothing meanwhile.
+/// Reads the counters of layers at the start and at the end of each measured part. Allocates nothing during the test.
 #[derive(Debug)]
 pub struct Flows {
     devices: Vec<CountedDevice>,

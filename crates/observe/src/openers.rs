@@ -290,8 +290,9 @@ fn descriptor_usage(root: &Root, task: i32, wanted: &SearchTarget) -> Result<Tab
     let at = format!("proc/{task}/fd");
     let mut table = Table::default();
     let Some(files) = root.numbered(&at) else { return default_if_ended(root, task) };
+    let mut is_refused = false;
     files.visit(|number| {
-        if table.usage.is_some() {
+        if table.usage.is_some() || is_refused {
             return;
         }
         let path = root.path(&format!("{at}/{number}"));
@@ -306,7 +307,11 @@ fn descriptor_usage(root: &Root, task: i32, wanted: &SearchTarget) -> Result<Tab
                     Err(unread) => table.unread = Some(unread),
                 }
             }
-            Err(errno) if wanted.is_hidden_by(errno) => table.unread = Some(Unreadable::Files),
+            Err(errno) if wanted.is_hidden_by(errno) => {
+                table.unread = Some(Unreadable::Files);
+                // Links of a process are refused all together. Process 1 of a container may have thousands.
+                is_refused = readlinkat(CWD, &path, Vec::new()).is_err_and(|errno| errno == Errno::ACCESS);
+            }
             // It was closed since, or leads nowhere.
             Ok(_) | Err(_) => {}
         }

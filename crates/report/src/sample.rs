@@ -8,10 +8,10 @@ use model::layer::{Layer, LayerKind};
 use model::plan::{Plan, plan};
 use model::run::{
     ChangePoint, ClientShare, Confidence, Counts, CpuShares, CpuTimes, DeviceFrame, DeviceUse, Ends,
-    EngineRecord, Environment, Extents, Figures, Frame, Interval, Judgement, Latency, LatencyIntervals, Note,
-    Observations, OperationVerdict, OwnIo, PhaseRecord, RankedLimiter, Rate, Reread, Residency, RunStatus,
-    SCHEMA, Setting, Status, Steady, Step, TargetProbes, ThreadTimes, TimeBreakdown, Tool, Verdict,
-    WorkloadRecord,
+    EngineRecord, Environment, Extents, Figures, Flow, Frame, Interval, Judgement, Latency, LatencyIntervals,
+    Load, Note, Observations, OperationVerdict, OwnIo, PhaseRecord, RankedLimiter, Rate, Reread, Residency,
+    RunStatus, SCHEMA, Setting, Status, Steady, Step, TargetProbes, ThreadTimes, TimeBreakdown, Tool,
+    Verdict, WorkloadRecord,
 };
 use model::spec::{self, Defaults};
 use model::target::{Backing, Device, DeviceKind, DirectIo, Geometry, Space, TargetKind};
@@ -418,8 +418,28 @@ pub(crate) fn phase(spec: &str) -> PhaseRecord {
             foreign_share: Some(0.004),
             other_bytes_per_second: None,
         });
+        phase.seen.load = Some(load(&phase));
     }
     phase
+}
+
+/// Returns the load of a phase, all of which reached a partition and its disk.
+fn load(phase: &PhaseRecord) -> Load {
+    let Counts { ops, elapsed_ns, app_bytes_read: read_bytes, app_bytes_written: written_bytes, .. } =
+        phase.counts;
+    let is_read = read_bytes > 0;
+    let of = |is_wanted: bool, value: u64| if is_wanted { value } else { 0 };
+    let flow = |layer, time_ns: u64| Flow {
+        layer,
+        read_bytes,
+        written_bytes,
+        reads: of(is_read, ops),
+        writes: of(!is_read, ops),
+        read_ns: of(is_read, ops * time_ns),
+        write_ns: of(!is_read, ops * time_ns),
+    };
+    let flows = vec![flow(1, 240_000), flow(2, 230_000)];
+    Load { elapsed_ns, ops, read_bytes, written_bytes, in_flight_max: 32, flows }
 }
 
 fn interval(start_ns: u64) -> Interval {

@@ -202,8 +202,8 @@ run, too. This page has the score of the rows in the repository. `cargo xtask do
 - **The bottleneck is found by changing one part at a time** for a second. A change gives twice the slots of a server, twice
   a limit or a queue, or half the service time. The bottleneck is the part whose relief raises the rate by a quarter or more.
   No other relief may raise the rate by more than 8 %.
-- **A cache, a hole or unwritten extents** are the bottleneck if no relief helps and the server or disk moved at most 15 % of
-  the bytes. The row must then have a mark for it.
+- **A cache, a hole or unwritten extents** are the bottleneck if no relief helps, and at most 15 % of the bytes came from
+  below. The row must then have a mark for it.
 - **A row counts** if this is also the bottleneck that the numbers of the stack predict.
 - **Stacks in guests** (`--guests`) have device mapper, md, NBD, NFS and limits of cgroup v2. A guest is too slow for changes.
   There, the prediction is the bottleneck.

@@ -46,11 +46,6 @@ impl Load {
     pub fn is_read(&self) -> bool {
         self.read_bytes > self.written_bytes
     }
-
-    /// Returns a count as a rate.
-    pub fn per_second(&self, count: u64) -> f64 {
-        count as f64 * 1e9 / self.elapsed_ns.max(1) as f64
-    }
 }
 
 impl Flow {

@@ -43,8 +43,7 @@ fn block(row: usize, run: &Run, style: &Style) -> String {
     for (source, name) in SOURCES {
         line(name, wording::evidence(&verdict, source));
     }
-    line("bytes", phase.seen.load.as_ref().map(|load| bytes(load, &run.environment.target)));
-    line("requests", phase.seen.load.as_ref().map(|load| requests(load, &run.environment.target)));
+    line("devices", phase.seen.load.as_ref().map(|load| devices(load, &run.environment.target)));
     line("link", link(phase, &run.environment.target));
     line("layers", wording::layer_path(phase).map(|layer_path| layer_path.text));
     line("steps", wording::steps(phase));
@@ -68,32 +67,24 @@ fn limit(phase: &PhaseRecord) -> Option<String> {
     Some(format!("{words}{confidence_text}{}", shares.map_or(String::new(), |shares| format!(" ({shares})"))))
 }
 
-/// Returns the bytes of the calls and of each layer: "calls 400 MB/s, loop0 400 MB/s (100 %), vda 1.2 MB/s (0.3 %)".
-fn bytes(load: &Load, target: &Target) -> String {
+/// Returns the work of each device: "loop0 100 % of the bytes, 80 us per request, 1.1 in flight; vda 0.3 % …".
+fn devices(load: &Load, target: &Target) -> String {
     let is_read = load.is_read();
-    let asked = if is_read { load.read_bytes } else { load.written_bytes };
-    let rate = |bytes: u64| format!("{}/s", size::decimal(load.per_second(bytes) as u64));
-    let layer = |flow: &Flow| {
-        let bytes = if is_read { flow.read_bytes } else { flow.written_bytes };
-        let share = percent(bytes as f64 / asked.max(1) as f64);
-        format!("{} {} ({share})", layer_name(flow, target), rate(bytes))
-    };
-    let calls = format!("calls {}", rate(asked));
-    std::iter::once(calls).chain(load.flows.iter().map(layer)).collect::<Vec<_>>().join(", ")
-}
-
-/// Returns the requests of each layer, with their mean time: "loop0 1,000/s, 80 us each, 0.1 in flight; vda …".
-fn requests(load: &Load, target: &Target) -> String {
-    let layer = |flow: &Flow| {
-        let (requests, time_ns) =
-            if load.is_read() { (flow.reads, flow.read_ns) } else { (flow.writes, flow.write_ns) };
-        let rate = numbers::thousands(load.per_second(requests).round() as u64);
+    let requested_bytes = if is_read { load.read_bytes } else { load.written_bytes };
+    let device = |flow: &Flow| {
+        let (bytes, requests, time_ns) = match is_read {
+            true => (flow.read_bytes, flow.reads, flow.read_ns),
+            false => (flow.written_bytes, flow.writes, flow.write_ns),
+        };
+        let share = percent(bytes as f64 / requested_bytes as f64);
         let each = numbers::latency(time_ns / requests.max(1));
         let in_flight = time_ns as f64 / load.elapsed_ns.max(1) as f64;
-        (requests > 0)
-            .then(|| format!("{} {rate}/s, {each} each, {in_flight:.1} in flight", layer_name(flow, target)))
+        let times = format!(", {each} per request, {in_flight:.1} in flight");
+        let times = if requests > 0 { times } else { String::new() };
+        format!("{} {share} of the bytes{times}", layer_name(flow, target))
     };
-    load.flows.iter().filter_map(layer).collect::<Vec<_>>().join("; ")
+    let flows = load.flows.iter().filter(|_| requested_bytes > 0);
+    flows.map(device).collect::<Vec<_>>().join("; ")
 }
 
 fn layer_name(flow: &Flow, target: &Target) -> String {

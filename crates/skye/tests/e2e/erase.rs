@@ -563,7 +563,7 @@ fn signature_is_refused_until_it_is_named() {
         ("gpt", gpt(16)),
         ("dos", dos()),
     ];
-    for (name, (at, bytes)) in formats {
+    for (name, (at, bytes)) in formats.into_iter().take(xtask::sized(2, usize::MAX)) {
         let device = Device::new(16);
         device.write(at, &bytes);
         let blkid =
