@@ -74,6 +74,8 @@ pub struct CaseResult {
     pub verdicts: String,
     /// Differences from the known answer; none if it is right.
     pub wrong: Vec<String>,
+    /// Directory where its files are kept.
+    pub kept: Option<PathBuf>,
 }
 
 /// Returns the cases that skye's end-to-end tests run.
@@ -91,15 +93,6 @@ pub fn short() -> Result<Vec<Case>> {
 /// No guest can run here, or it did not come to its end.
 pub fn run_cases(cases: &[Case], program: &Path, keep: Option<&Path>) -> Result<Vec<CaseResult>> {
     Ok(run(&KERNELS[0], cases, program, keep)?.0)
-}
-
-/// Returns the directory where [`run_cases`] keeps the files of a case.
-pub(crate) fn case_directory(keep: &Path, case: &Case) -> PathBuf {
-    directory_on(keep, case, KERNELS[0].version)
-}
-
-fn directory_on(keep: &Path, case: &Case, version: &str) -> PathBuf {
-    keep.join(format!("{}-{version}", case.name))
 }
 
 fn all() -> Result<Vec<Case>> {
@@ -171,19 +164,17 @@ fn in_guest(
     })?;
     let runs = cases.iter().map(|case| Duration::from_secs(case.seconds.into()) + OVERHEAD_TIMEOUT);
     let ended = guest.wait(BOOT + runs.sum::<Duration>())?;
-    for (number, case) in cases.iter().enumerate() {
-        let Some(keep) = keep else { break };
-        let kept = directory_on(keep, case, version);
-        let place = place(&ended.path().join("lab"), number);
-        supplies::run(
-            Command::new("cp").args(["--recursive", "--no-target-directory"]).arg(place).arg(kept),
-        )?;
-    }
     let results = cases.iter().enumerate().map(|(number, case)| {
-        let Answer { verdicts, wrong } = case.judge(&place(&ended.path().join("lab"), number));
-        CaseResult { case: case.name.clone(), verdicts, wrong }
+        let place = place(&ended.path().join("lab"), number);
+        let kept = keep.map(|keep| keep.join(format!("{}-{version}", case.name)));
+        if let Some(kept) = &kept {
+            let mut copy = Command::new("cp");
+            supplies::run(copy.args(["--recursive", "--no-target-directory"]).arg(&place).arg(kept))?;
+        }
+        let Answer { verdicts, wrong } = case.judge(&place);
+        Ok(CaseResult { case: case.name.clone(), verdicts, wrong, kept })
     });
-    Ok(results.collect())
+    results.collect()
 }
 
 /// Time that this machine's CPUs have spent, in the kernel's ticks.
@@ -372,7 +363,7 @@ fn known_answers(options: &LabOptions<'_>, program: &Path) -> Result<bool> {
             if !disturbance.is_quiet() {
                 println!("{disturbance}");
             }
-            for CaseResult { case, verdicts, wrong } in results {
+            for CaseResult { case, verdicts, wrong, .. } in results {
                 total += 1;
                 right += u32::from(wrong.is_empty());
                 let answer = if wrong.is_empty() { "right" } else { "WRONG" };

@@ -6,6 +6,7 @@ use model::layer::{Layer, LayerKind};
 use model::run::Flow;
 
 use crate::parse::block_stat;
+use crate::probe::counters_off;
 use crate::reading::read_start;
 use crate::root::Root;
 
@@ -24,36 +25,44 @@ pub struct Flows {
 struct CountedDevice {
     stat: File,
     start: Flow,
-    now: Flow,
     sum: Flow,
+}
+
+impl CountedDevice {
+    /// Returns the counters now; those of the start if they cannot be read.
+    fn read(&self, buffer: &mut [u8]) -> Flow {
+        let mut now = self.start.clone();
+        if let Some(bytes) = read_start(Some(&self.stat), buffer) {
+            block_stat::parse_flow(bytes, &mut now);
+        }
+        now
+    }
 }
 
 impl Flows {
     /// Opens the counters of the layers that have some.
     pub fn open(root: &Root, layers: &[Layer]) -> Self {
         let open = |(layer, place): (u32, &Layer)| {
-            let directory = format!("sys/class/block/{}", place.name);
-            let counts = root.line(&format!("{directory}/queue/iostats")).is_none_or(|word| word != "0");
-            let stat = (place.kind == LayerKind::Device && counts)
-                .then(|| root.open(&format!("{directory}/stat")))
-                .flatten()?;
+            let counts = place.kind == LayerKind::Device && counters_off(root, &place.name).is_none();
+            let path = format!("sys/class/block/{}/stat", place.name);
+            let stat = counts.then(|| root.open(&path)).flatten()?;
             let flow = Flow { layer, ..Flow::default() };
-            Some(CountedDevice { stat, start: flow.clone(), now: flow.clone(), sum: flow })
+            Some(CountedDevice { stat, start: flow.clone(), sum: flow })
         };
         Self { devices: (0..).zip(layers).filter_map(open).collect(), buffer: [0; BUFFER_BYTES] }
     }
 
     /// Begins a part.
     pub fn begin(&mut self) {
-        self.read();
-        self.devices.iter_mut().for_each(|device| device.start.clone_from(&device.now));
+        for device in &mut self.devices {
+            device.start = device.read(&mut self.buffer);
+        }
     }
 
     /// Ends a part, and adds its counts.
     pub fn end(&mut self) {
-        self.read();
         for device in &mut self.devices {
-            let part = device.now.each(&device.start, u64::saturating_sub);
+            let part = device.read(&mut self.buffer).each(&device.start, u64::saturating_sub);
             device.sum = device.sum.each(&part, u64::saturating_add);
         }
     }
@@ -65,14 +74,6 @@ impl Flows {
             std::mem::replace(&mut device.sum, none)
         };
         self.devices.iter_mut().map(take).collect()
-    }
-
-    fn read(&mut self) {
-        for device in &mut self.devices {
-            if let Some(bytes) = read_start(Some(&device.stat), &mut self.buffer) {
-                block_stat::parse_flow(bytes, &mut device.now);
-            }
-        }
     }
 }
 

@@ -297,7 +297,7 @@ pub(crate) fn ns_per_tick() -> u64 {
 }
 
 /// Reports a queue with disabled I/O statistics: its constant counters would look like an idle device.
-fn counters_off(root: &Root, name: &str) -> Option<String> {
+pub(crate) fn counters_off(root: &Root, name: &str) -> Option<String> {
     let path = format!("sys/class/block/{name}/queue/iostats");
     (root.line(&path)? == "0").then(|| format!("/{path}: I/O counters of the device are switched off"))
 }

@@ -180,7 +180,7 @@ pub fn record(
             ops: collected.ops,
             read_bytes: collected.read_bytes,
             written_bytes: collected.written_bytes,
-            in_flight_max: u64::from(workload.threads) * u64::from(workload.iodepth),
+            in_flight_max: workload.in_flight().into(),
             flows: observed.flows.clone(),
         }),
         device: observed.device(target, phase, &collected).filter(|_| touches_files),

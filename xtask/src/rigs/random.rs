@@ -102,10 +102,7 @@ impl Exam {
             let words = stack.words.join(", ");
             match row {
                 Ok(row) => {
-                    let answer = row.answer().context("a row without a test")?;
-                    let line = answer.line(stack.seed, &words, stack.load);
-                    line.iter().for_each(|line| println!("{line}"));
-                    scores.add(&answer);
+                    print_and_count(&row, stack.seed, &words, stack.load, &mut scores)?;
                     kept.push(row);
                 }
                 Err(error) => {
@@ -137,12 +134,18 @@ impl Exam {
             println!("stack {}: {}: {}", stack.seed, load.spec(), truth.part.map_or("", Part::word));
         }
         if let Some(row) = row {
-            let answer = row.answer().context("a row without a test")?;
-            answer.line(stack.seed, &stack.words(), load).iter().for_each(|line| println!("{line}"));
-            scores.add(&answer);
+            print_and_count(row, stack.seed, &stack.words(), load, scores)?;
         }
         Ok(())
     }
+}
+
+/// Prints a line on a row if it is a miss, and counts it.
+fn print_and_count(row: &Row, seed: u64, words: &str, load: Load, scores: &mut Scores) -> Result<()> {
+    let answer = row.answer().context("a row without a test")?;
+    answer.line(seed, words, load).iter().for_each(|line| println!("{line}"));
+    scores.add(&answer);
+    Ok(())
 }
 
 /// Builds and measures a stack with one load and this bottleneck. Returns a line if its truth is unsure, or if its verdict is
@@ -190,7 +193,7 @@ pub fn rejudge() -> Result<bool> {
 /// # Errors
 /// The rows cannot be read.
 pub fn page() -> Result<String> {
-    Ok([PAGE, &rejudged()?.tables()].concat())
+    Ok([PAGE, &rejudged()?.summary()].concat())
 }
 
 const PAGE: &str = "# The exam

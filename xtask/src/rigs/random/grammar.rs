@@ -226,6 +226,27 @@ pub(super) struct Component {
     pub relief: Option<Relief>,
 }
 
+/// Part that lets the fewest operations pass.
+pub(super) struct Narrowest {
+    pub part: Part,
+    /// Operations a second.
+    pub rate: f64,
+    /// True if all others let pass more by the margin.
+    pub is_clear: bool,
+}
+
+impl Narrowest {
+    /// Finds it; there is none without components.
+    pub(super) fn new(components: &[Component], load: Load, margin: f64) -> Option<Self> {
+        let bound = |component: &Component| (component.part, component.bound.ops_per_second(load));
+        let mut bounds: Vec<_> = components.iter().map(bound).collect();
+        bounds.sort_by(|one, other| one.1.total_cmp(&other.1));
+        let [(part, rate), rest @ ..] = bounds.as_slice() else { return None };
+        let is_clear = rest.iter().all(|(_, other)| *other >= margin * rate);
+        Some(Self { part: *part, rate: *rate, is_clear })
+    }
+}
+
 /// One load on a stack.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Load {
@@ -659,28 +680,21 @@ impl Stack {
 
     /// Returns the part that limits this load by a clear margin. It is a prediction, and no truth.
     pub(super) fn predicted(&self, load: Load) -> Option<Part> {
-        let mut bounds: Vec<_> = self
-            .components
-            .iter()
-            .map(|component| (component.part, component.bound.ops_per_second(load)))
-            .collect();
-        bounds.sort_by(|one, other| one.1.total_cmp(&other.1));
-        let [(part, rate), rest @ ..] = bounds.as_slice() else { return None };
+        let Narrowest { part, rate, is_clear } = Narrowest::new(&self.components, load, MARGIN)?;
         let has = |wanted: Part| self.components.iter().any(|component| component.part == wanted);
         let uses_cpus = if has(Part::Hogs) { Some(Part::Hogs) } else { self.answering() };
         // What uses the CPUs limits what would be fast without it.
-        if *rate >= CPU_BOUND {
+        if rate >= CPU_BOUND {
             return uses_cpus;
         }
-        if has(Part::Hogs) || (has(Part::Quota) && *part != Part::Quota) {
+        if has(Part::Hogs) || (has(Part::Quota) && part != Part::Quota) {
             return None;
         }
-        let is_clear = rest.iter().all(|(_, other)| *other >= MARGIN * rate);
         let rate_min = self.neighbour.map_or(OPS_PER_SECOND_MIN, |rate| 20.0 * rate as f64);
-        let rate_max = if *part == Part::Quota { CPU_BOUND / MARGIN } else { OPS_PER_SECOND_MAX };
+        let rate_max = if part == Part::Quota { CPU_BOUND / MARGIN } else { OPS_PER_SECOND_MAX };
         let has_relief =
-            self.components.iter().any(|component| component.part == *part && component.relief.is_some());
-        (is_clear && has_relief && (rate_min..=rate_max).contains(rate)).then_some(*part)
+            self.components.iter().any(|component| component.part == part && component.relief.is_some());
+        (is_clear && has_relief && (rate_min..=rate_max).contains(&rate)).then_some(part)
     }
 
     /// Returns the part that answers for all below it.

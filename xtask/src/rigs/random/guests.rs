@@ -11,7 +11,7 @@ use model::json::FromJson;
 use model::layer::LayerKind;
 
 use super::corpus::{self, Row};
-use super::grammar::{Bound, Component, Load, Part, Time, log_uniform, part_words};
+use super::grammar::{Bound, Component, Load, Narrowest, Part, Time, log_uniform, part_words};
 use crate::lab::{self, Case};
 
 /// Least factor between the bound of the bottleneck and that of any other part.
@@ -195,12 +195,8 @@ impl GuestStack {
 
     /// Returns the part that limits the load by a clear margin.
     fn predicted(&self) -> Option<Part> {
-        let bound = |component: &Component| (component.part, component.bound.ops_per_second(self.load));
-        let mut bounds: Vec<_> = self.components.iter().map(bound).collect();
-        bounds.sort_by(|one, other| one.1.total_cmp(&other.1));
-        let [(part, rate), rest @ ..] = bounds.as_slice() else { return None };
-        let is_clear = rest.iter().all(|(_, other)| *other >= MARGIN * rate);
-        (is_clear && (OPS_PER_SECOND_MIN..=OPS_PER_SECOND_MAX).contains(rate)).then_some(*part)
+        let Narrowest { part, rate, is_clear } = Narrowest::new(&self.components, self.load, MARGIN)?;
+        (is_clear && (OPS_PER_SECOND_MIN..=OPS_PER_SECOND_MAX).contains(&rate)).then_some(part)
     }
 
     /// Returns the scripts that build, measure and undo it.
@@ -276,8 +272,8 @@ pub(super) fn measure(program: &Path, stacks: &[GuestStack]) -> Result<Vec<Resul
     let kept = tempfile::Builder::new().prefix("skye-exam.").tempdir().context("create a directory")?;
     let cases = stacks.iter().map(GuestStack::case).collect::<Result<Vec<_>>>()?;
     let results = lab::run_cases(&cases, program, Some(kept.path()))?;
-    let rows = stacks.iter().zip(&cases).zip(results).map(|((stack, case), result)| {
-        let document = lab::case_directory(kept.path(), case).join("document.json");
+    let rows = stacks.iter().zip(results).map(|(stack, result)| {
+        let document = result.kept.as_deref().context("nothing was kept")?.join("document.json");
         stack.row(&document).with_context(|| format!("{} {}", result.verdicts, result.wrong.join("; ")))
     });
     Ok(rows.collect())

@@ -5,7 +5,9 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Error, Result};
+use anyhow::{Context, Error, Result, ensure};
+use model::run::DeviceFrame;
+use observe::parse::{block_stat, mountinfo};
 use rig::{Rig, Spec};
 use rustix::fs::{major, minor};
 
@@ -72,28 +74,21 @@ impl Rigs {
         Ok(of([served.bytes_read, served.bytes_written]))
     }
 
-    /// Relieves a part.
+    /// Relieves a part, or takes the relief back.
     ///
     /// # Errors
     /// The rig cannot be changed.
-    pub(super) fn relieve(&mut self, relief: &Relief) -> Result<()> {
-        match relief {
-            Relief::Set { relieved, .. } => set(&self.place, relieved),
-            Relief::Quota { relieved, .. } => self.quota.iter().try_for_each(|quota| set(quota, relieved)),
-            Relief::Pause => self.hogs.take().map_or(Ok(()), Rig::finish).map_err(Error::msg),
-        }
-    }
-
-    /// Takes a relief back.
-    ///
-    /// # Errors
-    /// The rig cannot be changed.
-    pub(super) fn restore(&mut self, relief: &Relief) -> Result<()> {
-        match relief {
-            Relief::Set { restored, .. } => set(&self.place, restored),
-            Relief::Quota { restored, .. } => self.quota.iter().try_for_each(|quota| set(quota, restored)),
-            Relief::Pause => self.start_hogs(),
-        }
+    pub(super) fn change(&mut self, relief: &Relief, is_relieved: bool) -> Result<()> {
+        let (rig, relieved, restored) = match relief {
+            Relief::Set { relieved, restored } => (Some(&self.place), relieved, restored),
+            Relief::Quota { relieved, restored } => (self.quota.as_ref(), relieved, restored),
+            Relief::Pause if is_relieved => {
+                return self.hogs.take().map_or(Ok(()), Rig::finish).map_err(Error::msg);
+            }
+            Relief::Pause => return self.start_hogs(),
+        };
+        let words = if is_relieved { relieved } else { restored };
+        rig.map_or(Ok(()), |rig| rig.set(words).map(drop).map_err(Error::msg))
     }
 
     fn start_hogs(&mut self) -> Result<()> {
@@ -115,34 +110,22 @@ impl Rigs {
 
 /// Returns the bytes that the disk with this repository has read and written.
 fn disk_bytes() -> Result<[u64; 2]> {
-    const SECTOR_BYTES: u64 = 512;
     let device = fs::metadata(crate::root()).context("inspect the repository")?.dev();
     let path = format!("/sys/dev/block/{}:{}/stat", major(device), minor(device));
-    let text = fs::read_to_string(&path).with_context(|| format!("read {path}"))?;
-    // Sectors read and written, fields 3 and 7 of the kernel's Documentation/block/stat.rst.
-    let field = |at: usize| text.split_whitespace().nth(at).and_then(|word| word.parse::<u64>().ok());
-    let [read, written] = [field(2), field(6)].map(|sectors| sectors.map(|sectors| sectors * SECTOR_BYTES));
-    Ok([
-        read.with_context(|| format!("understand {path}"))?,
-        written.with_context(|| format!("understand {path}"))?,
-    ])
+    let text = fs::read(&path).with_context(|| format!("read {path}"))?;
+    let mut counters = DeviceFrame::default();
+    ensure!(block_stat::parse(&text, &mut counters), "{path} has too few fields");
+    Ok([counters.read_bytes, counters.written_bytes])
 }
 
 /// Returns the directory with the image of the loop device that is mounted there.
 fn lower_directory(path: &Path) -> Result<PathBuf> {
-    let mounts = fs::read_to_string("/proc/mounts").context("read /proc/mounts")?;
-    let device = mounts.lines().find_map(|line| {
-        let mut fields = line.split(' ');
-        let device = fields.next()?.strip_prefix("/dev/")?;
-        (Path::new(fields.next()?) == path).then_some(device)
-    });
+    let mounts = mountinfo::parse(&fs::read_to_string("/proc/self/mountinfo").context("read the mounts")?);
+    let mount = mounts.iter().find(|mount| Path::new(&mount.mount_point) == path);
+    let device = mount.and_then(|mount| mount.source.strip_prefix("/dev/"));
     let device = device.with_context(|| format!("no device is mounted at {}", path.display()))?;
     let link = format!("/sys/block/{device}/loop/backing_file");
     let image = fs::read_to_string(&link).with_context(|| format!("read {link}"))?;
     let directory = Path::new(image.trim_end()).parent().context("an image without a directory")?;
     Ok(directory.to_owned())
-}
-
-fn set(rig: &Rig, words: &str) -> Result<()> {
-    rig.set(words).map(drop).map_err(Error::msg)
 }

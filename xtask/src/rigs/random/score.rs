@@ -189,15 +189,20 @@ impl Scores {
 
     /// Returns the tables by bottleneck and by part as Markdown, each with the worst first.
     pub(super) fn tables(&self) -> String {
-        let mut text = String::new();
-        for (head, counts) in [("bottleneck", &self.bottlenecks), ("stacks with", &self.parts)] {
-            let mut rows: Vec<_> = counts.iter().collect();
-            rows.sort_by(|one, other| one.1.right_share().total_cmp(&other.1.right_share()));
-            let _ = writeln!(text, "| {head} | {COLUMNS} |\n|---|---|---|---|---|---|---|---|");
-            rows.into_iter().for_each(|(part, counts)| text += &counts.row(part.word()));
-            text += &self.all.row("all");
-            text.push('\n');
-        }
+        [self.table("stacks with", &self.parts), self.summary()].concat()
+    }
+
+    fn table(&self, head: &str, counts: &BTreeMap<Part, Counts>) -> String {
+        let mut rows: Vec<_> = counts.iter().collect();
+        rows.sort_by(|one, other| one.1.right_share().total_cmp(&other.1.right_share()));
+        let mut text = format!("| {head} | {COLUMNS} |\n|---|---|---|---|---|---|---|---|\n");
+        rows.into_iter().for_each(|(part, counts)| text += &counts.row(part.word()));
+        text + &self.all.row("all") + "\n"
+    }
+
+    /// Returns the table by bottleneck, and the sums.
+    pub(super) fn summary(&self) -> String {
+        let mut text = self.table("bottleneck", &self.bottlenecks);
         let Counts { answered, marks_missed, marks_false, groups, layer_rows, layers_found, .. } = self.all;
         let rows = self.all.rows();
         let _ = writeln!(

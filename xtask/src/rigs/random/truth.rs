@@ -11,6 +11,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Error, Result};
+use engine::buffer::AlignedBuffer;
 use rustix::fs::{FallocateFlags, OFlags, fallocate};
 
 use super::grammar::{FileState, Load, Part, Stack};
@@ -28,8 +29,6 @@ const PASSED_ON: f64 = 0.02;
 pub(super) const FILE_NAME: &str = "load";
 /// Bytes of the file under load.
 const FILE_BYTES: u64 = 64 << 20;
-/// Alignment of direct I/O on any device.
-const ALIGNMENT_BYTES: usize = 4096;
 /// Time after a change in which operations of the state before it end. Limits of the kernel hold for tenths of a second.
 const SETTLING: Duration = Duration::from_millis(300);
 /// Time over which a rate is measured.
@@ -86,10 +85,10 @@ pub(super) fn find(rigs: &mut Rigs, stack: &Stack, load: Load) -> Result<Truth> 
     for pair in reliefs.chunks(2) {
         let mut relieved = Vec::new();
         for (part, relief) in pair {
-            rigs.relieve(relief)?;
+            rigs.change(relief, true)?;
             driver.settle();
             relieved.push((*part, driver.rate()));
-            rigs.restore(relief)?;
+            rigs.change(relief, false)?;
         }
         driver.settle();
         rates.push(driver.rate());
@@ -229,9 +228,9 @@ fn drive(
     is_ended: &AtomicBool,
 ) -> io::Result<()> {
     let block_bytes = load.block_bytes as usize;
-    let mut memory = vec![number as u8; block_bytes + ALIGNMENT_BYTES];
-    let at = memory.as_ptr().align_offset(ALIGNMENT_BYTES);
-    let block = memory.get_mut(at..at + block_bytes).ok_or(io::ErrorKind::OutOfMemory)?;
+    let mut memory = AlignedBuffer::new(block_bytes);
+    let block = memory.bytes_mut();
+    block.fill(number as u8);
     let mut random = fastrand::Rng::with_seed(number.into());
     while !is_ended.load(Ordering::Relaxed) {
         let offset_bytes = random.u64(..FILE_BYTES / load.block_bytes) * load.block_bytes;
