@@ -187,6 +187,15 @@ fn build(spec: &DiskSpec, journal: &mut Journal, server: &mut Option<Server>) ->
     if (spec.with_overlay || spec.daemon.is_some()) && spec.file_system.is_none() {
         return Err(UserError::new("mount a layer on a disk", "it has no file system").help("add fs=NAME"));
     }
+    let is_limited =
+        spec.throttle != Throttle::default() || spec.requests.is_some() || spec.dirty_max_bytes.is_some();
+    if spec.is_striped && (is_limited || matches!(spec.on, DiskBacking::Fuse(_))) {
+        return Err(UserError::new(
+            "create two striped devices",
+            "they have limits, or a server with one file",
+        )
+        .help("limit the disk below (on.read_iops=100), or put a disk over the server (on on.over)"));
+    }
     // A file in memory is in the page cache.
     let is_direct = !spec.is_buffered && !matches!(spec.on, DiskBacking::Memory);
     let mut lower_layer = None;
@@ -197,7 +206,7 @@ fn build(spec: &DiskSpec, journal: &mut Journal, server: &mut Option<Server>) ->
         }
         DiskBacking::Zram => {
             let device = zram::make(journal, spec.bytes + spec.bytes / 16 + FILE_SYSTEM_BYTES)?;
-            make_file_system(journal, "ext4", "", Path::new(&device))?;
+            make_file_system(journal, "ext4", "", &[device.clone().into()])?;
             let mounted = journal.mount("ext4", &device, "")?;
             let directory = journal.directory_in(&mounted)?;
             journal.file_in(&directory, "image", spec.bytes)?
@@ -222,14 +231,28 @@ fn build(spec: &DiskSpec, journal: &mut Journal, server: &mut Option<Server>) ->
             journal.file_in(&directory, "image", spec.bytes)?
         }
     };
-    if let Some(file_system) = &spec.file_system {
-        make_file_system(journal, file_system, &spec.mkfs_options, &image)?;
+    let mut images = vec![image];
+    if let (true, Some(directory)) = (spec.is_striped, images[0].parent()) {
+        images.push(journal.file_in(directory, "second-image", spec.bytes)?);
     }
-    let device = LoopDevice::attach(journal, &image, is_direct)?;
+    if let Some(file_system) = &spec.file_system {
+        let striped = if spec.is_striped { "-d raid0 -m raid1" } else { "" };
+        make_file_system(journal, file_system, &[&spec.mkfs_options, striped].join(" "), &images)?;
+    }
+    let mut devices = Vec::new();
+    for image in &images {
+        devices.push(LoopDevice::attach(journal, image, is_direct)?);
+    }
+    let (image, device) = (images.swap_remove(0), devices.remove(0));
     let mounted = match &spec.file_system {
         Some(file_system) => {
+            let mut options = spec.mount_options.clone();
             let device = device.path();
-            let mut at = journal.mount(file_system, &device.to_string_lossy(), &spec.mount_options)?;
+            for other in &devices {
+                options = format!("{options},device={}", other.path().display());
+            }
+            let options = options.trim_start_matches(',');
+            let mut at = journal.mount(file_system, &device.to_string_lossy(), options)?;
             if spec.with_overlay {
                 at = mount_overlay(journal, &at)?;
             }
@@ -276,12 +299,12 @@ fn mount_daemon(journal: &mut Journal, daemon: Daemon, file_system: &Path) -> Re
     journal.mount(&format!("fuse.{name}"), &source.to_string_lossy(), &options)
 }
 
-/// Makes a file system on the file, not on the device: there is no waiting for device nodes and their watchers.
+/// Makes a file system on the files, not on the devices: there is no waiting for device nodes and their watchers.
 fn make_file_system(
     journal: &Journal,
     file_system: &str,
     options: &str,
-    image: &Path,
+    images: &[PathBuf],
 ) -> Result<(), UserError> {
     let mut mkfs = Command::new(format!("mkfs.{file_system}"));
     mkfs.arg("-q");
@@ -293,12 +316,15 @@ fn make_file_system(
         // It is not mounted on a device of larger sectors than its own. A zram device has such, and a loop device over it.
         mkfs.args(["-s", "size=4096"]);
     }
-    mkfs.args(options.split_whitespace()).arg(image);
-    journal.run(&mut mkfs, &format!("create {file_system} on {}", image.display())).map(drop)
+    mkfs.args(options.split_whitespace()).args(images);
+    let names: Vec<_> = images.iter().map(|image| image.to_string_lossy()).collect();
+    journal.run(&mut mkfs, &format!("create {file_system} on {}", names.join(" and "))).map(drop)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt;
+
     use super::*;
 
     #[test]
@@ -316,5 +342,26 @@ mod tests {
             assert!(disk.set(&[word]).unwrap_err().to_string().contains(why), "{word}");
         }
         assert!(disk.undo().is_empty());
+    }
+
+    #[test]
+    fn striped_disk_has_two_devices_on_one_file_system() {
+        xtask::require!(root, loop, ext4, btrfs);
+        let lower = DiskSpec::default().file_system("ext4").size_mib(320);
+        let mut disk = Disk::build(&DiskSpec::default().size_mib(128).striped().on_disk(lower)).unwrap();
+        fs::write(disk.path().join("file"), vec![1; 4 << 20]).unwrap();
+        rustix::fs::syncfs(fs::File::open(disk.path()).unwrap()).unwrap();
+        let images = disk.image().parent().unwrap().read_dir().unwrap();
+        let stored: Vec<_> = images.map(|image| image.unwrap().metadata().unwrap().blocks() * 512).collect();
+        assert!(stored.len() == 2 && stored.iter().all(|bytes| *bytes >= 2 << 20), "{stored:?}");
+        assert!(disk.undo().is_empty());
+    }
+
+    #[test]
+    fn striped_disk_refuses_limits_and_servers() {
+        xtask::require!(root);
+        for spec in [DiskSpec::default().read_iops(100), DiskSpec::default().over(FuseSpec::default())] {
+            assert!(Disk::build(&spec.striped()).unwrap_err().to_string().contains("disk below"));
+        }
     }
 }

@@ -103,6 +103,8 @@ pub struct DiskSpec {
     pub mkfs_options: String,
     /// Options of `mount`.
     pub mount_options: String,
+    /// True for two such devices on the same layer, over which btrfs spreads its data. They take no limits.
+    pub is_striped: bool,
     /// True if an overlay is mounted over the file system, with its layers in it; the rig is then the overlay.
     pub with_overlay: bool,
     /// Limits of the device.
@@ -152,6 +154,7 @@ impl Default for DiskSpec {
             file_system: None,
             mkfs_options: String::new(),
             mount_options: String::new(),
+            is_striped: false,
             with_overlay: false,
             throttle: Throttle::default(),
             requests: None,
@@ -217,6 +220,13 @@ impl DiskSpec {
     pub fn mount_options(mut self, options: impl Into<String>) -> Self {
         self.mount_options = options.into();
         self
+    }
+
+    /// Makes and mounts a btrfs whose data is spread over two such devices.
+    #[must_use]
+    pub fn striped(mut self) -> Self {
+        self.is_striped = true;
+        self.file_system("btrfs")
     }
 
     /// Mounts an overlay over the file system, which must exist, as containers have it.
@@ -317,6 +327,7 @@ impl DiskSpec {
             "fs" => self.file_system = Some(unescape_text(value)),
             "mkfs" => self.mkfs_options = unescape_text(value),
             "mount" => self.mount_options = unescape_text(value),
+            "striped" if value.is_empty() => self.is_striped = true,
             "overlay" if value.is_empty() => self.with_overlay = true,
             "requests" => self.requests = Some(number(value)?),
             "dirty_max" => self.dirty_max_bytes = Some(bytes(value)?),
@@ -371,6 +382,7 @@ impl DiskSpec {
         words.extend(
             texts.iter().filter_map(|(key, text)| text.map(|text| format!("{key}={}", escape(text)))),
         );
+        words.extend(self.is_striped.then(|| String::from("striped")));
         words.extend(self.with_overlay.then(|| String::from("overlay")));
         words.extend(throttle_words(&self.throttle));
         words.extend(self.requests.map(|count| format!("requests={count}")));
@@ -714,11 +726,10 @@ mod tests {
             ],
             file_system: Option<String>,
             [mkfs_options, mount_options]: [String; 2],
-            with_overlay: bool,
+            [is_striped, with_overlay, is_buffered]: [bool; 3],
             limits: [Option<u64>; 4],
             requests: Option<u32>,
             dirty_max_bytes: Option<u64>,
-            is_buffered: bool,
             daemon in of(prop_oneof![Just(Daemon::Bindfs), Just(Daemon::BindfsThreads), Just(Daemon::Gocryptfs)]),
         ) -> DiskSpec {
             let throttle = Throttle {
@@ -733,6 +744,7 @@ mod tests {
                 file_system,
                 mkfs_options,
                 mount_options,
+                is_striped,
                 with_overlay,
                 throttle,
                 requests,

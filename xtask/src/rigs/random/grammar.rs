@@ -394,6 +394,12 @@ impl Layers {
         disk = disk.size_mib(DISK_MIB).file_system(file_systems[random.usize(..file_systems.len())]);
         if let DiskBacking::Disk(lower) = &mut disk.on {
             grow(lower);
+            if is_read && random.u8(..4) == 0 {
+                grow(lower);
+                self.devices += 1;
+                self.spec = disk.striped().into();
+                return self;
+            }
         }
         let has_cache = (is_read && self.has_server()) || matches!(disk.on, DiskBacking::Directory(_));
         if has_cache && random.u8(..8) == 0 {
