@@ -206,7 +206,7 @@ fn build(spec: &DiskSpec, journal: &mut Journal, server: &mut Option<Server>) ->
         }
         DiskBacking::Zram => {
             let device = zram::make(journal, spec.bytes + spec.bytes / 16 + FILE_SYSTEM_BYTES)?;
-            make_file_system(journal, "ext4", "", &[device.clone().into()])?;
+            make_file_system(journal, "ext4", "", &[device.clone().into()], true)?;
             let mounted = journal.mount("ext4", &device, "")?;
             let directory = journal.directory_in(&mounted)?;
             journal.file_in(&directory, "image", spec.bytes)?
@@ -237,7 +237,13 @@ fn build(spec: &DiskSpec, journal: &mut Journal, server: &mut Option<Server>) ->
     }
     if let Some(file_system) = &spec.file_system {
         let striped = if spec.is_striped { "-d raid0 -m raid1" } else { "" };
-        make_file_system(journal, file_system, &[&spec.mkfs_options, striped].join(" "), &images)?;
+        make_file_system(
+            journal,
+            file_system,
+            &[&spec.mkfs_options, striped].join(" "),
+            &images,
+            spec.is_on_zram(),
+        )?;
     }
     let mut devices = Vec::new();
     for image in &images {
@@ -305,6 +311,7 @@ fn make_file_system(
     file_system: &str,
     options: &str,
     images: &[PathBuf],
+    has_large_sectors: bool,
 ) -> Result<(), UserError> {
     let mut mkfs = Command::new(format!("mkfs.{file_system}"));
     mkfs.arg("-q");
@@ -312,9 +319,11 @@ fn make_file_system(
         // Work that is put off would be written during a measurement.
         mkfs.args(["-E", "lazy_itable_init=0,lazy_journal_init=0"]);
     }
-    if file_system == "xfs" {
-        // It is not mounted on a device of larger sectors than its own. A zram device has such, and a loop device over it.
-        mkfs.args(["-s", "size=4096"]);
+    // No file system is mounted on a device of larger sectors than its own. A zram device has such, and loop devices over it.
+    match file_system {
+        "xfs" => drop(mkfs.args(["-s", "size=4096"])),
+        "ext4" if has_large_sectors => drop(mkfs.args(["-b", "4096"])),
+        _ => {}
     }
     mkfs.args(options.split_whitespace()).args(images);
     let names: Vec<_> = images.iter().map(|image| image.to_string_lossy()).collect();
@@ -341,6 +350,15 @@ mod tests {
         for (word, why) in [("on.requests=8", "cannot be changed"), ("on.over.slots=1", "no server")] {
             assert!(disk.set(&[word]).unwrap_err().to_string().contains(why), "{word}");
         }
+        assert!(disk.undo().is_empty());
+    }
+
+    #[test]
+    fn small_ext4_on_zram_is_mounted() {
+        xtask::require!(root, loop, zram, ext4);
+        let zram = DiskSpec::default().file_system("ext4").size_mib(96).on_zram();
+        let mut disk = Disk::build(&DiskSpec::default().file_system("ext4").on_disk(zram)).unwrap();
+        fs::write(disk.path().join("file"), "content").unwrap();
         assert!(disk.undo().is_empty());
     }
 

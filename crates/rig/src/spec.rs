@@ -295,6 +295,15 @@ impl DiskSpec {
         }
     }
 
+    /// Returns true if its bytes are on a compressed memory device, at any layer.
+    pub(crate) fn is_on_zram(&self) -> bool {
+        match &self.on {
+            DiskBacking::Zram => true,
+            DiskBacking::Disk(lower) => lower.is_on_zram(),
+            DiskBacking::Memory | DiskBacking::Directory(_) | DiskBacking::Fuse(_) => false,
+        }
+    }
+
     /// Lets its bytes go through the page cache of the file system below.
     #[must_use]
     pub fn buffered(mut self) -> Self {

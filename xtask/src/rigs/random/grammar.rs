@@ -331,25 +331,26 @@ impl Layers {
     }
 
     /// A directory behind a network link, mounted by sshfs.
-    fn network(random: &mut Rng) -> Self {
+    fn network(random: &mut Rng, is_read: bool) -> Self {
         let mbit = log_uniform(random, 20.0, 400.0) as u64;
         let delay_us = log_uniform(random, 100.0, 4000.0) as u64;
         let network = Spec::network(mbit * 1_000_000).delay_us(delay_us).mount_options("direct_io");
-        let components = vec![
-            Component {
-                part: Part::Line,
-                bound: Bound::Bytes(mbit as f64 * 1e6 / 8.0 * PAYLOAD_SHARE),
-                relief: Some(Relief::set(|by| format!("rate={}mbit", mbit * by))),
-            },
-            Component {
+        let mut components = vec![Component {
+            part: Part::Line,
+            bound: Bound::Bytes(mbit as f64 * 1e6 / 8.0 * PAYLOAD_SHARE),
+            relief: Some(Relief::set(|by| format!("rate={}mbit", mbit * by))),
+        }];
+        // sshfs answers a write before the server does.
+        if is_read {
+            components.push(Component {
                 part: Part::Service,
                 bound: Bound::InFlight {
                     count_max: u32::MAX,
                     time: Time::new(2.0 * delay_us as f64 / 1e6 + NETWORK_OVERHEAD_S - OVERHEAD_S),
                 },
                 relief: Some(Relief::set(|by| format!("delay={}us", delay_us / by))),
-            },
-        ];
+            });
+        }
         // The kernel sends at most 12 requests to it that no caller waits for.
         Self { spec: network.into(), components, devices: 0, in_flight_max: 8 }
     }
@@ -613,7 +614,7 @@ impl Stack {
     fn any(seed: u64, random: &mut Rng) -> Self {
         let is_read = random.bool();
         let mut layers = match random.u8(..8) {
-            0 => Layers::network(random),
+            0 => Layers::network(random, is_read),
             1 | 2 => Layers::image(random, is_read),
             _ => Layers::server(random, is_read),
         };
