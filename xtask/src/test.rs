@@ -156,8 +156,11 @@ fn summary(tests: &[Test], skips: &str, options: &TestOptions<'_>) -> bool {
     }
     let not_run = skipped + undecided;
     let passed = is(Outcome::Passed).count().saturating_sub(not_run);
-    let skipped = not_run + is(Outcome::Ignored).count();
-    println!("{passed} passed, {} failed, {skipped} skipped", failed.len());
+    let long = match is(Outcome::Ignored).count() {
+        0 => String::new(),
+        count => format!("; {count} more with --long"),
+    };
+    println!("{passed} passed, {} failed, {not_run} skipped{long}", failed.len());
     failed.is_empty() && !is_too_undecided
 }
 

@@ -18,8 +18,9 @@ use crate::exit::{self, Failure};
 use crate::live_view::LiveView;
 use crate::{fleet_run, inputs, place, preset, signatures, simulation, terminal};
 
-/// Time for which the machine is watched: long enough to see what a neighbour does every second.
-const WATCH_TIME: Duration = Duration::from_millis(2500);
+/// Time for which the machine is watched: long enough to see what a neighbour does every second. A build for tests watches
+/// for a fifth of it.
+const WATCH_TIME: Duration = Duration::from_millis(if cfg!(debug_assertions) { 500 } else { 2500 });
 
 /// `skye doctor`
 pub fn doctor(directory: &Path, clients: &ClientArguments) -> CommandResult {

@@ -9,7 +9,7 @@ pub(super) enum Outcome {
     Passed,
     /// It failed, or its program ended before it did.
     Failed,
-    /// Its attributes exclude it from the run.
+    /// It runs only with `--long`.
     Ignored,
 }
 
@@ -36,7 +36,7 @@ impl Test {
 
     /// Returns the command that runs this test alone.
     pub fn command_line(&self) -> String {
-        format!("cargo xtask test -- {} -- --exact {}", self.selection, self.name)
+        format!("cargo xtask test -- {} -- --include-ignored --exact {}", self.selection, self.name)
     }
 }
 
@@ -54,6 +54,7 @@ mod tests {
             took: Duration::from_millis(1500),
         };
         assert_eq!(test.full_name(), "e2e::signals::int");
-        assert_eq!(test.command_line(), "cargo xtask test -- -p skye --test e2e -- --exact signals::int");
+        let words = "-p skye --test e2e -- --include-ignored --exact signals::int";
+        assert_eq!(test.command_line(), format!("cargo xtask test -- {words}"));
     }
 }

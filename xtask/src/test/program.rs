@@ -137,8 +137,10 @@ impl Job<'_> {
     fn run_to_its_end(&self, events: &mut Events) -> Result<()> {
         let Program { path, directory, environment, .. } = self.program;
         let start = Instant::now();
+        let with_long = environment.contains_key(crate::LONG_VARIABLE).then_some("--include-ignored");
         let mut child = Command::new(path)
             .args(&self.arguments)
+            .args(with_long)
             .args(AS_JSON)
             .env_clear()
             .envs(environment)

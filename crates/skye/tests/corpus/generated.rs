@@ -49,16 +49,17 @@ fn response(answer: Option<Drawn>, own: f64, factor: Option<f64>) -> Option<Resp
         before_ops_per_second: before,
         after_ops_per_second: after,
         change: "a change".into(),
+        load: None,
     })
 }
 
 fn put(figures: &Figures, row: &mut PhaseRecord) {
     let own = row.figures.rate.steady_or_whole().unwrap_or(1000.0);
-    let [depth, block, delay, separate] = figures.answers;
+    let [depth, block, single, separate] = figures.answers;
     row.judged.sensitivity = Some(Sensitivity {
         depth: response(depth, own, Some(4.0)),
         block: response(block, own, Some(4.0)),
-        delay: response(delay, own, Some(0.8)),
+        single: response(single, own, Some(0.125)),
         separate: response(separate, own, None),
     });
     if let Some(shares) = &figures.shares {

@@ -10,10 +10,10 @@ use xtask::lab::{self, CaseResult};
 const ATTEMPTS: u32 = 3;
 
 #[test]
+#[ignore = "long"]
 fn lab_cases_pass_on_guest_kernels() {
     xtask::require!(root, guest);
     let mut open = lab::short().unwrap();
-    open.truncate(xtask::sized(1, open.len()));
     let mut wrong: Vec<CaseResult> = Vec::new();
     for _ in 0..ATTEMPTS {
         let text = lab::run_cases(&open, Path::new(env!("CARGO_BIN_EXE_skye")), None).unwrap();

@@ -298,6 +298,7 @@ fn refusals_come_before_anything_is_written() {
 }
 
 #[test]
+#[ignore = "long"]
 fn signal_ends_run_without_table_or_leftover_files() {
     xtask::require!(root, fuse);
     // Signals arrive while putc writes, while chunks are written, and later.

@@ -191,6 +191,7 @@ fn several_runs_are_csv_with_a_header() {
 }
 
 #[test]
+#[ignore = "long"]
 fn direct_option_applies_to_all_chunk_tests() {
     xtask::require!(root, loop, ext4);
     let disk = crate::support::mounts::LoopFs::new("ext4", 256, &[], "");
@@ -251,6 +252,7 @@ fn user_switch_keeps_only_primary_group() {
 }
 
 #[test]
+#[ignore = "long"]
 fn signals_exit_with_original_codes_and_leave_no_files() {
     xtask::require!(root, fuse);
     let fuse = || Fuse::new(Faults { unlink_time: Duration::from_millis(2), ..Faults::default() });
@@ -373,6 +375,7 @@ fn csv_fields_and_labels_match_installed_original() {
 }
 
 #[test]
+#[ignore = "long"]
 fn csv_lines_are_converted_by_ours_and_original() {
     xtask::require!(root, tmpfs, bonnie);
     let tmpfs = tmpfs();
@@ -415,6 +418,7 @@ fn invalid_csv_lines_are_reported_and_others_shown() {
 }
 
 #[test]
+#[ignore = "long"]
 fn user_switch_drops_capabilities_despite_no_setuid_fixup() {
     xtask::require!(root, user);
     let home = scratch(16 << 20);

@@ -39,6 +39,7 @@ fn strace(trace: &Path) -> Command {
 }
 
 #[test]
+#[ignore = "long"]
 fn no_operation_makes_more_calls_than_in_fio() {
     xtask::require!(strace, fio);
     let home = scratch(32 << 20);

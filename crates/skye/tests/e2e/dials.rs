@@ -166,6 +166,7 @@ fn knees(run: &Value) -> Vec<(&str, u64)> {
 }
 
 #[test]
+#[ignore = "long"]
 fn sweep_has_one_row_per_point() {
     let home = scratch(64 << 20);
     let swept = |sweep: &str, tests: &str| {

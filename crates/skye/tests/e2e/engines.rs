@@ -265,6 +265,7 @@ fn simulated_device_run_is_accurate_and_repeatable() {
 }
 
 #[test]
+#[ignore = "long"]
 fn slow_simulated_devices_keep_their_latency() {
     let home = scratch(0);
     let file = home.path().join("device.toml");

@@ -356,6 +356,7 @@ fn clients_and_documents_get_mix_from_file() {
 }
 
 #[test]
+#[ignore = "long"]
 fn two_directories_are_compared_by_several_clients() {
     let (a, b) = (scratch(ROOM), scratch(ROOM));
     let words = "--hosts local*2 --size 4m --test read:rnd4k:buffered --cache warm --time 0.2 --total 8 \
@@ -544,6 +545,7 @@ fn killed_agent_is_reported_and_leaves_no_files() {
 }
 
 #[test]
+#[ignore = "long"]
 fn signalled_agents_end_and_are_lost() {
     for (signal, words, rows) in
         [(Signal::TERM, "", 1), (Signal::INT, "--on-loss continue --test stat:files=500", 3)]
@@ -565,6 +567,7 @@ fn signalled_agents_end_and_are_lost() {
 }
 
 #[test]
+#[ignore = "long"]
 fn stopped_agent_is_lost_and_cleans_up_when_continued() {
     let directory = scratch(ROOM);
     let tests = "--hosts local*2 --time 6 --cache warm --on-loss continue --test read:rnd4k:buffered --test read:seq4k:buffered";
@@ -583,6 +586,7 @@ fn stopped_agent_is_lost_and_cleans_up_when_continued() {
 
 /// Directories that no client of the run has made are neither named as its own nor hide those that are.
 #[test]
+#[ignore = "long"]
 fn foreign_directory_is_not_named_after_a_loss() {
     for signal in [Signal::KILL, Signal::STOP] {
         let directory = scratch(ROOM);
@@ -726,6 +730,7 @@ fn no_process_opens_a_listening_socket() {
 }
 
 #[test]
+#[ignore = "long"]
 fn bonnie_style_programs_accept_several_clients() {
     let directory = scratch(ROOM);
     let at = directory.path().display();
@@ -758,6 +763,7 @@ fn bonnie_style_programs_accept_several_clients() {
 }
 
 #[test]
+#[ignore = "long"]
 fn io500_preset_has_scores_and_leaves_no_files() {
     let directory = scratch(ROOM);
     let words = "--hosts local*2 --preset io500-shapes --time 0.2";

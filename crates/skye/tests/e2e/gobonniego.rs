@@ -436,6 +436,7 @@ fn runs_repeat_until_simulated_time_has_passed() {
 }
 
 #[test]
+#[ignore = "long"]
 fn memory_does_not_grow_with_the_number_of_runs() {
     let home = scratch(1 << 20);
     let device = slow_device(home.path());

@@ -20,6 +20,7 @@ fn phase<'a>(run: &'a Value, id: &str) -> &'a Value {
 }
 
 #[test]
+#[ignore = "long"]
 fn every_file_verb_runs_with_every_option() {
     let home = scratch(64 << 20);
     let verbs =

@@ -56,6 +56,7 @@ fn ranks_of_open_mpi_are_merged_into_one_run() {
 }
 
 #[test]
+#[ignore = "long"]
 fn ranks_of_mpich_are_merged_into_one_run() {
     xtask::require!(mpich);
     measure(MPICH);

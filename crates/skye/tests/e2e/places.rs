@@ -44,6 +44,7 @@ fn quick_preset_runs_with_few_free_inodes() {
 }
 
 #[test]
+#[ignore = "long"]
 fn many_clients_share_a_small_volume() {
     xtask::require!(root, loop, ext4);
     let ext4 = LoopFs::new("ext4", 1024, &[], "");
@@ -136,6 +137,7 @@ fn default_data_set_shrinks_to_a_hidden_quota() {
 }
 
 #[test]
+#[ignore = "long"]
 fn server_without_rename_statfs_or_sync_is_measured() {
     xtask::require!(root, fuse);
     for missing in [Missing::Rename, Missing::Statfs, Missing::Sync] {
@@ -255,6 +257,7 @@ fn clean_accepts_modes_forced_by_mount_options() {
 }
 
 #[test]
+#[ignore = "long"]
 fn full_directory_is_reported_as_cause_of_enospc() {
     xtask::require!(root, loop, ext4);
     let ext4 = LoopFs::new("ext4", 1024, &["-b", "1024", "-N", "600000", "-O", "^large_dir"], "");
@@ -267,6 +270,7 @@ fn full_directory_is_reported_as_cause_of_enospc() {
 }
 
 #[test]
+#[ignore = "long"]
 fn quotas_of_subvolumes_limit_the_data_set() {
     xtask::require!(root, loop, btrfs);
     let btrfs = LoopFs::new("btrfs", 2048, &[], "");
@@ -376,6 +380,7 @@ fn default_acl_without_owner_rights_is_reported() {
 }
 
 #[test]
+#[ignore = "long"]
 fn user_option_saves_results_for_calling_user() {
     xtask::require!(root, user);
     let home = scratch(64 << 20);

@@ -79,6 +79,7 @@ fn assert_planned_writes(run: &Value, size_bytes: u64) {
 }
 
 #[test]
+#[ignore = "long"]
 fn files_are_filled_twice_within_planned_bytes() {
     let home = scratch(256 * MIB);
     let tests = "--test write:rnd4k:q8 --test read:rnd4k:q8 --test read:rnd4k:ops=50";

@@ -387,6 +387,7 @@ fn ab_ends_once_a_client_is_lost() {
 }
 
 #[test]
+#[ignore = "long"]
 fn clients_that_pause_for_seconds_are_not_lost() {
     let directory = scratch(ROOM);
     let (running, found) = local_run(directory.path(), "--time 8");
@@ -400,6 +401,7 @@ fn clients_that_pause_for_seconds_are_not_lost() {
 }
 
 #[test]
+#[ignore = "long"]
 fn local_clients_wait_for_a_stopped_coordinator() {
     let directory = scratch(ROOM);
     let (mut running, found) = local_run(directory.path(), "--time 8");
@@ -413,6 +415,7 @@ fn local_clients_wait_for_a_stopped_coordinator() {
 }
 
 #[test]
+#[ignore = "long"]
 fn clients_without_a_cpu_are_not_lost() {
     xtask::require!(root, quota);
     let directory = scratch(ROOM);
@@ -423,7 +426,7 @@ fn clients_without_a_cpu_are_not_lost() {
         quota.join(agent.as_raw_nonzero().get() as u32).unwrap();
     }
     let started = Instant::now();
-    while started.elapsed() < Duration::from_secs(xtask::sized(12, 60)) && !running.has_ended() {
+    while started.elapsed() < Duration::from_secs(60) && !running.has_ended() {
         thread::sleep(Duration::from_millis(50));
     }
     assert!(!running.has_ended(), "it did not need a CPU");

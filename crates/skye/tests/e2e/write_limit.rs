@@ -117,6 +117,7 @@ fn clients_together_stay_below_the_write_limit() {
 }
 
 #[test]
+#[ignore = "long"]
 fn ab_runs_together_stay_below_write_limit() {
     xtask::require!(strace);
     let home = scratch(ROOM);
@@ -146,6 +147,7 @@ fn data_set_as_large_as_write_limit_is_allowed() {
 }
 
 #[test]
+#[ignore = "long"]
 fn random_tests_stay_below_random_write_limits() {
     xtask::require!(strace);
     let home = scratch(ROOM);
@@ -164,7 +166,7 @@ fn random_tests_stay_below_random_write_limits() {
         "\"create link\", \"append=1m\", \"delete\"",
     ];
     let mut ran_through = 0;
-    for number in 0..xtask::sized(8, 150) {
+    for number in 0..150 {
         let limit_bytes = random.u64(MIB..48 * MIB);
         let threads = random.u32(1..4);
         let (files, size) = (random.u32(2..40), random.u32(0..300_000));

@@ -125,6 +125,7 @@ fn pages_of_runs_are_presentable() {
 }
 
 #[test]
+#[ignore = "long"]
 fn pages_of_comparisons_are_presentable() {
     xtask::require!(chromium);
     let mut pages = Pages::new();
@@ -151,6 +152,7 @@ fn pages_of_comparisons_are_presentable() {
 }
 
 #[test]
+#[ignore = "long"]
 fn ab_and_bonnie_pages_have_no_layout_defects() {
     xtask::require!(chromium);
     let mut pages = Pages::new();

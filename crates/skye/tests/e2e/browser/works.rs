@@ -27,6 +27,7 @@ const POLICY: &str = "<meta http-equiv=\"Content-Security-Policy\" content=\"def
     style-src 'unsafe-inline'; img-src data:\">";
 
 #[test]
+#[ignore = "long"]
 fn every_kind_of_page_defect_is_detected() {
     xtask::require!(chromium);
     let long = "word ".repeat(60);

@@ -180,6 +180,7 @@ fn fake_tools_on_user_path_are_ignored() {
 }
 
 #[test]
+#[ignore = "long"]
 fn ambiguous_size_is_refused_as_device_id() {
     xtask::require!(root, loop, host);
     let (device, other) = (zeroed(Device::with_size(11 * MIB)), zeroed(Device::with_size(11 * MIB)));

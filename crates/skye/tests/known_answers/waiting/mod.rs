@@ -365,6 +365,7 @@ fn bandwidth_limit_is_measured_within_one_percent() {
 }
 
 #[test]
+#[ignore = "long"]
 fn cold_read_smaller_than_memory_hits_device() {
     xtask::require!(root, loop, ext4, fuse);
     // A limit of the kernel would let through a tenth of a second's worth at once, of the second that this takes.
