@@ -5,7 +5,6 @@
 //! | calls | a type each: [`Calls`] | they are the measured work; the compiler joins them with the loop |
 //! | verb | [`Read`] and [`Write`] are types, all others one table ([`Steps`]) | an operation of one call costs a tenth less without the table |
 //! | pacing | two types | a closed loop needs no due times |
-//! | pauses of an experiment | calls behind a pointer ([`Delayed`]) | a pause takes far longer than the call of a pointer |
 //! | clock | a value: [`Timer`] | one branch, always the same way |
 //! | zones, skewed orders, comparisons | values | they act once a block, a pass or a sample |
 //! | simulated devices | the table of verbs ([`crate::sim`]) | their clock is virtual |
@@ -17,7 +16,6 @@ use rustix::io::Errno;
 
 use crate::clock::Timer;
 use crate::data::Content;
-use crate::delay::{Delay, Delayed};
 use crate::mapped::MappedEngine;
 use crate::null::NullEngine;
 use crate::pacing::{ClosedLoop, OpenLoop, Pacing};
@@ -57,8 +55,6 @@ pub struct DataLoop {
     pub verb: Steps,
     /// Start times of an open loop; `None` for a closed one.
     pub pacing: Option<OpenLoop>,
-    /// Pauses before the calls of a closed loop, for an experiment.
-    pub delay: Option<Delay>,
     /// Files of its blocks.
     pub files: Arc<[OwnedFd]>,
     /// Content of the files; `None` if it writes nothing.
@@ -134,12 +130,7 @@ impl DataLoop {
         })
     }
 
-    fn with_engine<E: DataEngine + 'static>(mut self, engine: E) -> ReadyLoop {
-        // Only closed loops have pauses.
-        if let Some(delay) = self.delay.take().filter(|_| self.pacing.is_none()) {
-            let (engine, verb): (Box<dyn DataEngine>, _) = (Box::new(engine), self.verb);
-            return self.with_pacing(Delayed::new(engine, delay), verb, ClosedLoop);
-        }
+    fn with_engine<E: DataEngine + 'static>(self, engine: E) -> ReadyLoop {
         match self.verb.steps() {
             [Call::Read] => self.with_verb(engine, Read),
             [Call::Write] => self.with_verb(engine, Write),
@@ -185,7 +176,7 @@ mod tests {
     use crate::clock::{Clock, Monotonic};
     use crate::data::STAMP_INTERVAL_BYTES;
     use crate::recorder::Delta;
-    use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+    use std::sync::atomic::AtomicBool;
 
     const BLOCKS: u64 = 64;
     const CONTENT: Content =
@@ -198,7 +189,6 @@ mod tests {
             calls,
             verb,
             pacing: None,
-            delay: None,
             files: Arc::new([file.into()]),
             content: Some(CONTENT),
             block_bytes: 4096,
@@ -258,18 +248,6 @@ mod tests {
                     assert_eq!(blocks, (BLOCKS, read, written), "{calls:?} {verb:?}");
                 }
             }
-        }
-    }
-
-    #[test]
-    fn pauses_come_before_every_call() {
-        for calls in all_calls() {
-            let waited_ns = Arc::new(AtomicU64::new(0));
-            let switches_ns = Arc::from([0]);
-            let delay = Delay { mean_ns: 100_000, switches_ns, waited_ns: Arc::clone(&waited_ns) };
-            let sum = run(DataLoop { delay: Some(delay), ..data_loop(calls, Steps::WRITE) });
-            assert_eq!(sum.ops, BLOCKS);
-            assert!(waited_ns.load(Ordering::Relaxed) >= BLOCKS * 100_000, "{calls:?}");
         }
     }
 }

@@ -26,7 +26,6 @@ pub mod bytes;
 pub mod clock;
 pub mod data;
 pub mod data_loop;
-pub mod delay;
 pub mod discard;
 pub mod earlier;
 pub mod failure;

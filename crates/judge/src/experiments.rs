@@ -1,4 +1,4 @@
-//! Conclusions from experiments: one table, and the comparison of a row's responses with it.
+//! Conclusions from experiments: the thresholds, and the comparison of a row's responses with them.
 //!
 //! A threshold is a band as wide as the response's 95 % interval. A response whose interval crosses the threshold is
 //! open: the verdict becomes likely instead of another one.
@@ -12,18 +12,15 @@ const SATURATED_GAIN: f64 = 1.10;
 /// If the target is saturated, the upper end of that response's interval is below this. If it has headroom, the lower
 /// end is above it.
 const GAIN_BOUND: f64 = 1.15;
-/// If the target is saturated, a pause lengthens the cycle by less than this share of the pause.
-const PAUSE_SATURATED: f64 = 1.0 / 3.0;
-/// The upper end of that answer's interval is below this.
-const PAUSE_SATURATED_BOUND: f64 = 0.5;
-/// If latency limits the rate, a pause lengthens the cycle by more than this share of the pause.
-const PAUSE_HEADROOM: f64 = 0.7;
+/// N operations that do not wait for each other reach at least this share of N times the rate of one. The bound is of Denning
+/// and Buzen, "The Operational Analysis of Queueing Network Models", 1978.
+const SCALING_MIN: f64 = 0.8;
 /// Blocks of another size change the rate in the target's unit by less than this factor.
 const UNIT_FACTOR_MAX: f64 = 1.15;
 /// The upper end of that answer's interval is below this.
 const UNIT_FACTOR_BOUND: f64 = 1.3;
 /// If half the width of a response's interval is above this, the response alone is no evidence. For a change of depth
-/// or block size, this is an exponent; for a pause, it is a share of the pause.
+/// or block size, this is an exponent.
 const UNSTEADY: f64 = 0.35;
 /// If the baseline of an experiment differs from the row's rate by more than this factor, the target has changed.
 const BASELINE_SHIFT_MAX: f64 = 1.15;
@@ -32,9 +29,7 @@ const BASELINE_SHIFT_MAX: f64 = 1.15;
 pub(crate) const THRESHOLDS: &[Threshold] = &[
     ("saturated_gain", Figure::Share(SATURATED_GAIN - 1.0)),
     ("gain_bound", Figure::Share(GAIN_BOUND - 1.0)),
-    ("pause_saturated", Figure::Share(PAUSE_SATURATED)),
-    ("pause_saturated_bound", Figure::Share(PAUSE_SATURATED_BOUND)),
-    ("pause_headroom", Figure::Share(PAUSE_HEADROOM)),
+    ("scaling_min", Figure::Share(SCALING_MIN)),
     ("same", Figure::Ratio(UNIT_FACTOR_MAX)),
     ("same_bound", Figure::Ratio(UNIT_FACTOR_BOUND)),
     ("unsteady", Figure::Ratio(UNSTEADY)),
@@ -79,28 +74,8 @@ pub(crate) enum Unit {
     Both,
 }
 
-/// A row of the table: a state of the target, with the responses that it leads to.
-struct Row {
-    load: Load,
-    /// Threshold for the factor by which four times the depth changes the rate.
-    depth: Criterion,
-    /// Threshold for the cycle time added by a pause, as a share of the pause (30 % of a cycle).
-    pause: Criterion,
-}
-
-/// The table.
-const TABLE: [Row; 2] = [
-    Row {
-        load: Load::Saturated,
-        depth: Criterion::Below { value: SATURATED_GAIN, bound: GAIN_BOUND },
-        pause: Criterion::Below { value: PAUSE_SATURATED, bound: PAUSE_SATURATED_BOUND },
-    },
-    Row {
-        load: Load::Headroom,
-        depth: Criterion::Above(GAIN_BOUND),
-        pause: Criterion::Above(PAUSE_HEADROOM),
-    },
-];
+/// A saturated target gives a factor of this more rate for a larger depth.
+const SATURATED: Criterion = Criterion::Below { value: SATURATED_GAIN, bound: GAIN_BOUND };
 
 /// Threshold for the factor by which another block size changes the rate in the target's unit, up or down.
 const UNIT: Criterion = Criterion::Below { value: UNIT_FACTOR_MAX, bound: UNIT_FACTOR_BOUND };
@@ -126,9 +101,11 @@ impl ResponseEstimate {
         }
     }
 
-    /// Returns the state that this answer alone shows.
-    fn load(&self, criterion: fn(&Row) -> Criterion) -> Option<Load> {
-        TABLE.iter().find(|row| self.place(criterion(row)) == ThresholdCheck::Met).map(|row| row.load)
+    /// Returns the state that shows if this is the factor of the rate with more depth. With headroom, it is above `room`.
+    fn load(&self, room: f64) -> Option<Load> {
+        let is = |criterion| self.place(criterion) == ThresholdCheck::Met;
+        let states = [(Load::Saturated, SATURATED), (Load::Headroom, Criterion::Above(room))];
+        states.into_iter().find(|(_, criterion)| is(*criterion)).map(|(load, _)| load)
     }
 }
 
@@ -148,12 +125,10 @@ pub(crate) enum ExclusionReason {
 pub(crate) enum LoadEstimate {
     /// No experiment was made, or none showed a load.
     Untested,
-    /// The answers contradict each other.
-    Contradictory,
     /// The answers show a load.
     Known {
         load: Load,
-        /// True if more depth shows the load, and so does a pause where its answer counts.
+        /// True if more depth shows the load.
         is_sure: bool,
         /// Experiments whose answers clearly contradict the load.
         contradicting: Vec<Experiment>,
@@ -172,13 +147,13 @@ pub(crate) struct ExperimentResults<'a> {
     known: Option<&'a Sensitivity>,
     /// The row's own rate, and half the width of its interval as a share of the rate.
     own: Option<(f64, f64)>,
-    /// True if a pause leaves the target idle, whatever limits it.
-    is_one_at_a_time: bool,
+    /// Operations in flight.
+    in_flight: f64,
 }
 
 impl<'a> ExperimentResults<'a> {
-    pub fn new(known: Option<&'a Sensitivity>, own: Option<(f64, f64)>, is_one_at_a_time: bool) -> Self {
-        Self { known, own, is_one_at_a_time }
+    pub fn new(known: Option<&'a Sensitivity>, own: Option<(f64, f64)>, in_flight: f64) -> Self {
+        Self { known, own, in_flight }
     }
 
     /// Returns every answer with its flaw, the most decisive answers first.
@@ -195,7 +170,7 @@ impl<'a> ExperimentResults<'a> {
     /// next, shows such changes.
     fn half_width(&self, experiment: Experiment, response: &Response) -> Option<f64> {
         let half = response.half_width.filter(|half| (half + response.value).is_finite())?;
-        let is_power = matches!(experiment, Experiment::Depth | Experiment::Block);
+        let is_power = experiment != Experiment::Separate;
         let slow = if is_power { self.spread() / f64::from(model::experiment::FACTOR).ln() } else { 0.0 };
         Some(half.hypot(slow))
     }
@@ -204,7 +179,7 @@ impl<'a> ExperimentResults<'a> {
     /// three.
     fn spread(&self) -> f64 {
         let Some(known) = self.known else { return 0.0 };
-        let before = [&known.depth, &known.block, &known.delay].into_iter().flatten();
+        let before = [&known.depth, &known.block, &known.single].into_iter().flatten();
         let before = before.map(|response| response.before_ops_per_second);
         let rates: Vec<f64> = before.chain(self.own.map(|(own, _)| own)).filter(|rate| *rate > 0.0).collect();
         if rates.len() < 3 {
@@ -223,10 +198,10 @@ impl<'a> ExperimentResults<'a> {
         let beyond = UNIT_FACTOR_MAX.ln() / f64::from(model::experiment::FACTOR).ln();
         let possible = match experiment {
             // More operations at once may get in each other's way. At best, the rate grows as much as the depth.
-            Experiment::Depth => -1.0 - beyond..=1.0 + beyond,
+            Experiment::Depth | Experiment::Single => -1.0 - beyond..=1.0 + beyond,
             // Larger blocks bring no more operations per second, and no fewer bytes.
             Experiment::Block => -1.0 - beyond..=beyond,
-            Experiment::Delay | Experiment::Separate => f64::NEG_INFINITY..=f64::INFINITY,
+            Experiment::Separate => f64::NEG_INFINITY..=f64::INFINITY,
         };
         if low > *possible.end() || high < *possible.start() {
             return Some(ExclusionReason::Impossible);
@@ -236,8 +211,8 @@ impl<'a> ExperimentResults<'a> {
         }
         let estimate = ResponseEstimate { value, low, high };
         let is_decided = match experiment {
-            Experiment::Depth => exponential(estimate).load(|row| row.depth).is_some(),
-            Experiment::Delay => estimate.load(|row| row.pause).is_some(),
+            Experiment::Depth => exponential(estimate).load(GAIN_BOUND).is_some(),
+            Experiment::Single => self.single_load(estimate).is_some(),
             Experiment::Block => false,
             Experiment::Separate => low > 1.0,
         };
@@ -279,9 +254,9 @@ impl<'a> ExperimentResults<'a> {
         self.estimate(Experiment::Depth).map(exponential)
     }
 
-    /// Share of a pause by which a turn became longer.
-    pub fn pause(&self) -> Option<ResponseEstimate> {
-        self.estimate(Experiment::Delay)
+    /// Returns the load that a single operation shows: the rate with all operations over its own.
+    fn single_load(&self, exponent: ResponseEstimate) -> Option<Load> {
+        power(exponent, self.in_flight).load(SCALING_MIN * self.in_flight)
     }
 
     /// Factor of the rate with a file or directory for each thread.
@@ -312,37 +287,28 @@ impl<'a> ExperimentResults<'a> {
         Some(-self.estimate(Experiment::Block)?.value.clamp(-1.0, 0.0))
     }
 
-    /// Returns the load that depth and a pause show together.
+    /// Returns the load that more depth and a single operation show together.
     pub fn load(&self) -> LoadEstimate {
-        let (gain, pause) = (self.gain(), self.pause().filter(|_| !self.is_one_at_a_time));
+        let gain = self.gain();
+        let by_gain = gain.and_then(|gain| gain.load(GAIN_BOUND));
+        let by_single = self.estimate(Experiment::Single).and_then(|exponent| self.single_load(exponent));
         let known_load = |load, is_sure, contradicting: &[Experiment]| LoadEstimate::Known {
             load,
             is_sure,
             contradicting: contradicting.to_vec(),
         };
-        let by_gain = gain.and_then(|gain| gain.load(|row| row.depth));
-        let by_pause = pause.and_then(|pause| pause.load(|row| row.pause));
-        match (gain, by_gain, by_pause) {
-            // In no target does a pause cost all of itself while more depth brings nothing.
-            (_, Some(Load::Saturated), Some(Load::Headroom)) => LoadEstimate::Contradictory,
-            // More depth reached a higher rate, so the target had room, whatever a pause says.
+        match (gain, by_gain, by_single) {
+            // More depth reached a higher rate, so the target had room, whatever a single operation says.
             (_, Some(Load::Headroom), Some(Load::Saturated)) => {
-                known_load(Load::Headroom, false, &[Experiment::Delay])
+                known_load(Load::Headroom, false, &[Experiment::Single])
             }
-            (_, Some(load), by_pause) => known_load(load, pause.is_none() || by_pause.is_some(), &[]),
+            // A target that is full with just these operations gives no more, though none of them waits.
+            (_, Some(load), _) => known_load(load, true, &[]),
             (Some(gain), None, Some(Load::Saturated)) if gain.value < GAIN_BOUND => {
                 known_load(Load::Saturated, false, &[])
             }
-            (Some(gain), None, Some(Load::Headroom)) if gain.value > GAIN_BOUND => {
-                known_load(Load::Headroom, false, &[])
-            }
-            (Some(gain), None, Some(Load::Headroom)) if gain.value < SATURATED_GAIN => {
-                LoadEstimate::Contradictory
-            }
-            (Some(gain), None, None) if gain.value < SATURATED_GAIN => {
-                known_load(Load::Saturated, false, &[])
-            }
-            (Some(gain), None, None) if gain.value > GAIN_BOUND && gain.low > 1.0 => {
+            (Some(gain), None, _) if gain.value < SATURATED_GAIN => known_load(Load::Saturated, false, &[]),
+            (Some(gain), None, Some(Load::Headroom) | None) if gain.value > GAIN_BOUND && gain.low > 1.0 => {
                 known_load(Load::Headroom, false, &[])
             }
             (Some(_), None, _) => known_load(Load::Between, false, &[]),
@@ -361,12 +327,16 @@ pub(crate) fn own_rate(record: &PhaseRecord) -> Option<(f64, f64)> {
 /// Returns true if the rate without an experiment's change differs from the row's own, so that the experiment says
 /// nothing about the row.
 pub fn has_baseline_shifted(record: &PhaseRecord, response: &Response) -> bool {
-    ExperimentResults::new(None, own_rate(record), false).has_baseline_shifted(response)
+    ExperimentResults::new(None, own_rate(record), 1.0).has_baseline_shifted(response)
 }
 
 /// Converts an exponent of the experiments' factor into a factor of the rate.
 fn exponential(estimate: ResponseEstimate) -> ResponseEstimate {
-    let times = |exponent: f64| f64::from(model::experiment::FACTOR).powf(exponent);
+    power(estimate, model::experiment::FACTOR.into())
+}
+
+fn power(estimate: ResponseEstimate, base: f64) -> ResponseEstimate {
+    let times = |exponent: f64| base.powf(exponent);
     ResponseEstimate { value: times(estimate.value), low: times(estimate.low), high: times(estimate.high) }
 }
 
@@ -382,17 +352,19 @@ mod tests {
             before_ops_per_second: rate,
             after_ops_per_second: rate * 4f64.powf(value),
             change: String::new(),
+            load: None,
         })
     }
 
-    fn known(depth: Option<(f64, f64)>, pause: Option<(f64, f64)>) -> Sensitivity {
+    fn known(depth: Option<(f64, f64)>, single: Option<(f64, f64)>) -> Sensitivity {
         let of = |answer: Option<(f64, f64)>| answer.and_then(|(value, half)| response(value, half));
-        Sensitivity { depth: of(depth), delay: of(pause), ..Sensitivity::default() }
+        Sensitivity { depth: of(depth), single: of(single), ..Sensitivity::default() }
     }
 
-    fn load(depth: Option<(f64, f64)>, pause: Option<(f64, f64)>) -> LoadEstimate {
-        let known = known(depth, pause);
-        ExperimentResults::new(Some(&known), Some((1000.0, 0.02)), false).load()
+    /// Load of a target with eight operations in flight.
+    fn load(depth: Option<(f64, f64)>, single: Option<(f64, f64)>) -> LoadEstimate {
+        let known = known(depth, single);
+        ExperimentResults::new(Some(&known), Some((1000.0, 0.02)), 8.0).load()
     }
 
     fn known_load(load: Load, is_sure: bool) -> LoadEstimate {
@@ -400,21 +372,20 @@ mod tests {
     }
 
     #[test]
-    fn depth_response_decides_and_pause_response_confirms() {
-        let (nothing, all) = (Some((0.0, 0.05)), Some((1.0, 0.1)));
+    fn depth_response_decides_before_a_single_operation() {
+        let (nothing, all) = (Some((0.0, 0.03)), Some((1.0, 0.05)));
         assert_eq!(load(nothing, nothing), known_load(Load::Saturated, true));
         assert_eq!(load(all, all), known_load(Load::Headroom, true));
         assert_eq!(load(nothing, None), known_load(Load::Saturated, true));
-        assert_eq!(load(nothing, all), LoadEstimate::Contradictory);
-        // More depth gave 45 % more, and a pause cost nothing.
-        let contradicting = vec![Experiment::Delay];
+        // A server with a slot for each operation: none waits, and no more fit.
+        assert_eq!(load(nothing, all), known_load(Load::Saturated, true));
+        // More depth gave 45 % more, and a single operation was as fast as eight.
+        let contradicting = vec![Experiment::Single];
         let reached = LoadEstimate::Known { load: Load::Headroom, is_sure: false, contradicting };
         assert_eq!(load(Some((0.268, 0.05)), nothing), reached);
-        // A pause that costs half of itself says neither.
-        assert_eq!(load(nothing, Some((0.55, 0.1))), known_load(Load::Saturated, false));
         assert_eq!(load(None, nothing), known_load(Load::Saturated, false));
         assert_eq!(load(None, None), LoadEstimate::Untested);
-        assert_eq!(ExperimentResults::new(None, None, false).load(), LoadEstimate::Untested);
+        assert_eq!(ExperimentResults::new(None, None, 8.0).load(), LoadEstimate::Untested);
     }
 
     #[test]
@@ -422,10 +393,10 @@ mod tests {
         // 1.09 times the rate, between 1.02 and 1.17; and 1.12 times.
         assert_eq!(load(Some((0.0622, 0.05)), None), known_load(Load::Saturated, false));
         assert_eq!(load(Some((0.082, 0.05)), None), known_load(Load::Between, false));
-        assert_eq!(load(Some((0.0622, 0.05)), Some((0.0, 0.1))), known_load(Load::Saturated, false));
+        assert_eq!(load(Some((0.082, 0.05)), Some((0.0, 0.03))), known_load(Load::Saturated, false));
         // 1.3 times, between 1.1 and 1.5.
-        assert_eq!(load(Some((0.19, 0.12)), Some((1.0, 0.1))), known_load(Load::Headroom, false));
-        assert_eq!(load(Some((0.19, 0.12)), Some((0.5, 0.1))), known_load(Load::Headroom, false));
+        assert_eq!(load(Some((0.19, 0.12)), Some((1.0, 0.05))), known_load(Load::Headroom, false));
+        assert_eq!(load(Some((0.19, 0.12)), Some((0.5, 0.05))), known_load(Load::Headroom, false));
         // The interval is too wide: the experiment is excluded.
         assert_eq!(load(Some((0.5, 0.9)), None), LoadEstimate::Untested);
         assert_eq!(load(Some((0.13, 0.15)), None), LoadEstimate::Untested);
@@ -435,25 +406,16 @@ mod tests {
     fn drifting_baseline_widens_response_interval() {
         let mut known = known(Some((0.16, 0.06)), Some((0.0, 0.1)));
         let gain =
-            |known: &Sensitivity| ExperimentResults::new(Some(known), Some((1000.0, 0.02)), false).gain();
+            |known: &Sensitivity| ExperimentResults::new(Some(known), Some((1000.0, 0.02)), 8.0).gain();
         assert!(gain(&known).unwrap().low > 1.1, "all runs began at the row's own rate");
-        known.delay.as_mut().unwrap().before_ops_per_second = 1600.0;
+        known.single.as_mut().unwrap().before_ops_per_second = 1600.0;
         assert_eq!(gain(&known), None, "25 % more says nothing of a target that gives 60 % more by itself");
-    }
-
-    #[test]
-    fn pause_response_at_depth_one_is_ignored() {
-        let known = known(Some((0.0, 0.05)), Some((1.0, 0.1)));
-        assert_eq!(
-            ExperimentResults::new(Some(&known), None, true).load(),
-            known_load(Load::Saturated, true)
-        );
     }
 
     #[test]
     fn impossible_or_shifted_response_is_excluded() {
         let flaws = |known: &Sensitivity, own: f64| {
-            ExperimentResults::new(Some(known), Some((own, 0.02)), false)
+            ExperimentResults::new(Some(known), Some((own, 0.02)), 8.0)
                 .all()
                 .into_iter()
                 .map(|(_, _, flaw)| flaw)
@@ -475,7 +437,7 @@ mod tests {
     fn block_size_response_tells_bytes_from_operations() {
         let unit = |value, half| {
             let known = Sensitivity { block: response(value, half), ..Sensitivity::default() };
-            ExperimentResults::new(Some(&known), None, false).unit()
+            ExperimentResults::new(Some(&known), None, 8.0).unit()
         };
         assert_eq!(unit(-0.98, 0.05), Some((Unit::Bytes, true)));
         assert_eq!(unit(0.02, 0.05), Some((Unit::Operations, true)));
@@ -493,17 +455,15 @@ mod tests {
         let page = include_str!("../../../docs/methodology.md");
         let percent = |share: f64| format!("{:.0} %", share * 100.0);
         let full = format!(
-            "| brings less than {}, upper end below {} | costs less than {} of itself, upper end below {} | bytes/s within {UNIT_FACTOR_MAX} \
-             times, upper end within {UNIT_FACTOR_BOUND} |",
+            "| brings less than {}, upper end below {} | N operations reach less than {} more, upper end below {} | bytes/s within {UNIT_FACTOR_MAX} times, upper end within {UNIT_FACTOR_BOUND} |",
             percent(SATURATED_GAIN - 1.0),
             percent(GAIN_BOUND - 1.0),
-            percent(PAUSE_SATURATED),
-            percent(PAUSE_SATURATED_BOUND),
+            percent(SATURATED_GAIN - 1.0),
+            percent(GAIN_BOUND - 1.0),
         );
         let room = format!(
-            "| brings more than {}, lower end; skye reports the gain | costs more than {} of itself, lower end |",
+            "| brings more than {}, lower end; skye reports the gain | N operations reach more than {SCALING_MIN} N times its rate, lower end |",
             percent(GAIN_BOUND - 1.0),
-            percent(PAUSE_HEADROOM),
         );
         assert!(page.contains(&full), "{full}");
         assert!(page.contains(&room), "{room}");

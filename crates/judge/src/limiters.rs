@@ -288,9 +288,8 @@ pub fn next_experiment(input: &JudgeInput<'_>, plan: &Plan, tried: &[Experiment]
     let load = reading.load();
     let is_wanted = |experiment: &Experiment| match experiment {
         Experiment::Depth => true,
-        // With one operation at a time, a pause leaves the target idle, whatever limits it. A target with this much
-        // headroom needs no second proof.
-        Experiment::Delay => {
+        // A target with this much headroom needs no second proof.
+        Experiment::Single => {
             reading.in_flight > 1.0 && reading.gain().is_none_or(|gain| gain.low < HEADROOM_GAIN)
         }
         // Only a saturated target shows the unit that it counts.

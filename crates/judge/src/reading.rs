@@ -259,7 +259,7 @@ impl<'a> Reading<'a> {
         ExperimentResults::new(
             record.judged.sensitivity.as_ref(),
             experiments::own_rate(record),
-            self.in_flight <= 1.0,
+            self.in_flight,
         )
     }
 
@@ -281,12 +281,6 @@ impl<'a> Reading<'a> {
     /// Factor by which more depth changed the rate.
     pub fn gain(&self) -> Option<ResponseEstimate> {
         self.experiments().gain()
-    }
-
-    /// Share of a pause by which a turn became longer. With one operation at a time, a turn becomes longer whatever
-    /// limits the target.
-    pub fn pause(&self) -> Option<ResponseEstimate> {
-        self.experiments().pause()
     }
 
     /// Unit that a saturated target counts, and true if it is sure.

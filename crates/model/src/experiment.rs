@@ -4,18 +4,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::plan::{PlannedPhase, Stop};
 use crate::size;
-use crate::workload::{Arrival, CacheMode, Engine, Work};
+use crate::workload::{Arrival, CacheMode, Work};
 
 /// A change of the load.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Experiment {
-    /// A pause before each operation.
-    #[default]
-    Delay,
     /// Four times as many operations in flight.
+    #[default]
     Depth,
+    /// One operation in flight.
+    Single,
     /// Blocks of four times the size, or of a quarter where they are large.
     Block,
     /// A file or directory for each thread instead of one for all.
@@ -55,13 +55,13 @@ pub struct Variant {
     pub phase: PlannedPhase,
     /// The change in words: "q1t4", "16 KiB blocks".
     pub change: String,
-    /// Factor of the change; 1 for a pause.
+    /// Factor of the change; 1 for separate files.
     pub factor: f64,
 }
 
 impl Experiment {
     /// All experiments, in the order in which they run.
-    pub const ALL: &[Self] = &[Self::Depth, Self::Block, Self::Delay, Self::Separate];
+    pub const ALL: &[Self] = &[Self::Depth, Self::Block, Self::Single, Self::Separate];
 
     /// Returns the test for this experiment on `phase`; `None` if the experiment does not apply. The test ends with the
     /// time or after one pass.
@@ -83,10 +83,14 @@ impl Experiment {
             }
         }
         let (change, factor) = match self {
-            Self::Delay => match &workload.work {
-                Work::Data(_) if phase.engine != Engine::Sim => ("a pause".into(), 1.0),
-                _ => return None,
-            },
+            Self::Single => {
+                let in_flight = workload.in_flight();
+                if in_flight == 1 {
+                    return None;
+                }
+                (workload.iodepth, workload.threads) = (1, 1);
+                ("q1t1".into(), f64::from(in_flight).recip())
+            }
             Self::Depth => {
                 if phase.engine.has_depth() {
                     workload.iodepth = workload.iodepth.checked_mul(FACTOR)?;
@@ -131,8 +135,8 @@ impl Experiment {
     /// Returns the experiment's word.
     pub fn word(self) -> &'static str {
         match self {
-            Self::Delay => "delay",
             Self::Depth => "depth",
+            Self::Single => "single",
             Self::Block => "block",
             Self::Separate => "sharing",
         }
@@ -158,6 +162,13 @@ mod tests {
         assert_eq!(changed("read:rnd4k:q8t2", Experiment::Depth), Some(("read:rnd4k:q32t2".into(), 4.0)));
         assert_eq!(changed("stat:t2", Experiment::Depth), Some(("stat:t8".into(), 4.0)));
         assert_eq!(changed("read:rnd4k:t128", Experiment::Depth), None);
+    }
+
+    #[test]
+    fn single_experiment_needs_more_than_one_operation() {
+        assert_eq!(changed("read:rnd4k:q8t2", Experiment::Single), Some(("read:rnd4k".into(), 1.0 / 16.0)));
+        assert_eq!(changed("stat:t2", Experiment::Single), Some(("stat".into(), 0.5)));
+        assert_eq!(changed("read:rnd4k", Experiment::Single), None);
     }
 
     #[test]

@@ -10,11 +10,21 @@ pub struct Layer {
     pub kind: LayerKind,
     /// Its name: "ext4", "loop0", "sshfs". Several file systems or programs may have the same.
     pub name: String,
+    /// The kernel's number of a FUSE connection or of a process; absent for others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub number: Option<u32>,
     /// Places of the layers directly below in the list of all layers, each after this one.
     pub below: Vec<u32>,
     /// Reason why lower layers are missing; absent where there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hidden: Option<String>,
+}
+
+impl Layer {
+    /// A layer without anything below it.
+    pub fn new(kind: LayerKind, name: impl Into<String>) -> Self {
+        Self { kind, name: name.into(), number: None, below: Vec::new(), hidden: None }
+    }
 }
 
 macro_rules! layers {

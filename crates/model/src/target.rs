@@ -317,7 +317,7 @@ impl Target {
     /// Adds the layers of a file system on the devices of the stack.
     #[must_use]
     pub fn with_device_layers(mut self) -> Self {
-        let layer = |kind, name: &str, below| Layer { kind, name: name.into(), below, hidden: None };
+        let layer = |kind, name: &str, below| Layer { below, ..Layer::new(kind, name) };
         let place = |name: &String| self.device_stack.iter().position(|device| device.name == *name);
         let tops = self.top_devices().filter_map(|device| place(&device.name));
         let tops = tops.map(|at| at as u32 + 1).collect();

@@ -5,36 +5,81 @@ use std::fs::File;
 use model::layer::{Layer, LayerKind};
 use model::run::Flow;
 
-use crate::parse::block_stat;
+use crate::fuse::Connection;
+use crate::parse::{block_stat, schedstat};
 use crate::probe::counters_off;
 use crate::reading::read_start;
-use crate::root::Root;
+use crate::root::{NumberedEntries, Root};
 
-/// Size that holds the counters of a device.
+/// Size that holds the counters of a device, or of a thread.
 const BUFFER_BYTES: usize = 512;
 
 /// Reads the counters of layers at the start and at the end of each measured part. Allocates nothing during the test.
 #[derive(Debug)]
 pub struct Flows {
-    devices: Vec<CountedDevice>,
+    layers: Vec<CountedLayer>,
     buffer: [u8; BUFFER_BYTES],
 }
 
-/// A device whose counters are open.
+/// A layer whose counters are open.
 #[derive(Debug)]
-struct CountedDevice {
-    stat: File,
+struct CountedLayer {
+    source: Source,
     start: Flow,
     sum: Flow,
 }
 
-impl CountedDevice {
+/// Counters of a layer.
+#[derive(Debug)]
+enum Source {
+    /// Counts of a block device since it came up.
+    Device(File),
+    /// The present number of requests of a FUSE connection.
+    Fuse(Connection),
+    /// The threads of a program.
+    Program(NumberedEntries),
+}
+
+impl Source {
+    fn open(root: &Root, layer: &Layer) -> Option<Self> {
+        match layer.kind {
+            LayerKind::Device if counters_off(root, &layer.name).is_none() => {
+                root.open(&format!("sys/class/block/{}/stat", layer.name)).map(Self::Device)
+            }
+            LayerKind::Fuse => Connection::open(root, layer.number?).map(Self::Fuse),
+            LayerKind::Daemon => root.numbered(&format!("proc/{}/task", layer.number?)).map(Self::Program),
+            _ => None,
+        }
+    }
+
+    /// Adds the counters as they are now.
+    fn read(&self, now: &mut Flow, buffer: &mut [u8]) {
+        match self {
+            Self::Device(stat) => {
+                if let Some(bytes) = read_start(Some(stat), buffer) {
+                    block_stat::parse_flow(bytes, now);
+                }
+            }
+            Self::Fuse(_) => {}
+            // A thread that ends takes its times along. A server that keeps its threads has all of them.
+            Self::Program(threads) => {
+                (now.cpu_ns, now.run_delay_ns) = (0, 0);
+                threads.visit(|thread| {
+                    let file = threads.open(thread, "schedstat");
+                    let times = read_start(file.as_ref(), buffer).and_then(schedstat::parse);
+                    now.cpu_ns += times.map_or(0, |times| times.cpu_ns);
+                    now.run_delay_ns += times.map_or(0, |times| times.run_queue_ns);
+                });
+            }
+        }
+    }
+}
+
+impl CountedLayer {
     /// Returns the counters now; those of the start if they cannot be read.
     fn read(&self, buffer: &mut [u8]) -> Flow {
         let mut now = self.start.clone();
-        if let Some(bytes) = read_start(Some(&self.stat), buffer) {
-            block_stat::parse_flow(bytes, &mut now);
-        }
+        self.source.read(&mut now, buffer);
         now
     }
 }
@@ -43,37 +88,45 @@ impl Flows {
     /// Opens the counters of the layers that have some.
     pub fn open(root: &Root, layers: &[Layer]) -> Self {
         let open = |(layer, place): (u32, &Layer)| {
-            let counts = place.kind == LayerKind::Device && counters_off(root, &place.name).is_none();
-            let path = format!("sys/class/block/{}/stat", place.name);
-            let stat = counts.then(|| root.open(&path)).flatten()?;
             let flow = Flow { layer, ..Flow::default() };
-            Some(CountedDevice { stat, start: flow.clone(), sum: flow })
+            Some(CountedLayer { source: Source::open(root, place)?, start: flow.clone(), sum: flow })
         };
-        Self { devices: (0..).zip(layers).filter_map(open).collect(), buffer: [0; BUFFER_BYTES] }
+        Self { layers: (0..).zip(layers).filter_map(open).collect(), buffer: [0; BUFFER_BYTES] }
     }
 
     /// Begins a part.
     pub fn begin(&mut self) {
-        for device in &mut self.devices {
-            device.start = device.read(&mut self.buffer);
+        for layer in &mut self.layers {
+            layer.start = layer.read(&mut self.buffer);
+        }
+    }
+
+    /// Samples what no counter records, at a random time of a measured part.
+    pub fn sample(&mut self) {
+        for layer in &mut self.layers {
+            let Source::Fuse(connection) = &layer.source else { continue };
+            if let Some(waiting) = connection.waiting() {
+                layer.sum.samples += 1;
+                layer.sum.in_flight_sum = layer.sum.in_flight_sum.saturating_add(waiting);
+            }
         }
     }
 
     /// Ends a part, and adds its counts.
     pub fn end(&mut self) {
-        for device in &mut self.devices {
-            let part = device.read(&mut self.buffer).each(&device.start, u64::saturating_sub);
-            device.sum = device.sum.each(&part, u64::saturating_add);
+        for layer in &mut self.layers {
+            let part = layer.read(&mut self.buffer).each(&layer.start, u64::saturating_sub);
+            layer.sum = layer.sum.each(&part, u64::saturating_add);
         }
     }
 
     /// Returns the sums over the parts since the last call.
     pub fn take(&mut self) -> Vec<Flow> {
-        let take = |device: &mut CountedDevice| {
-            let none = Flow { layer: device.sum.layer, ..Flow::default() };
-            std::mem::replace(&mut device.sum, none)
+        let take = |layer: &mut CountedLayer| {
+            let none = Flow { layer: layer.sum.layer, ..Flow::default() };
+            std::mem::replace(&mut layer.sum, none)
         };
-        self.devices.iter_mut().map(take).collect()
+        self.layers.iter_mut().map(take).collect()
     }
 }
 
@@ -96,7 +149,7 @@ mod tests {
             fs::write(stat.join("stat"), text).unwrap();
         };
         set(10);
-        let layer = |kind, name: &str| Layer { kind, name: name.into(), below: Vec::new(), hidden: None };
+        let layer = |kind, name: &str| Layer::new(kind, name);
         let layers = [layer(LayerKind::FileSystem, "ext4"), layer(LayerKind::Device, "vda")];
         let mut flows = Flows::open(&Root::at(directory.path()), &layers);
         for (before, after) in [(20, 25), (100, 101)] {
@@ -110,5 +163,33 @@ mod tests {
             taken.iter().map(|flow| (flow.layer, flow.reads, flow.read_bytes, flow.read_ns)).collect();
         assert_eq!(counts, [(1, 6, 6 * 4096, 12_000_000)]);
         assert_eq!(flows.take()[0].reads, 0);
+    }
+
+    #[test]
+    fn requests_of_fuse_are_sampled_and_its_threads_counted() {
+        let directory = tempfile::tempdir().unwrap();
+        let connection = directory.path().join("sys/fs/fuse/connections/45");
+        let task = |thread: u32| directory.path().join(format!("proc/7/task/{thread}"));
+        for path in [&connection, &task(7), &task(8)] {
+            fs::create_dir_all(path).unwrap();
+        }
+        let set = |waiting: u64, cpu_ns: u64, delay_ns: u64| {
+            fs::write(connection.join("waiting"), format!("{waiting}\n")).unwrap();
+            fs::write(task(7).join("schedstat"), format!("{cpu_ns} {delay_ns} 5\n")).unwrap();
+            fs::write(task(8).join("schedstat"), format!("1000 {delay_ns} 5\n")).unwrap();
+        };
+        set(1, 200, 10);
+        let of = |kind, number| Layer { number: Some(number), ..Layer::new(kind, "bindfs") };
+        let layers = [of(LayerKind::Fuse, 45), of(LayerKind::Daemon, 7)];
+        let mut flows = Flows::open(&Root::at(directory.path()), &layers);
+        flows.begin();
+        for waiting in [4, 6] {
+            set(waiting, 500, 30);
+            flows.sample();
+        }
+        flows.end();
+        let taken = flows.take();
+        assert_eq!((taken[0].samples, taken[0].in_flight_sum), (2, 10));
+        assert_eq!((taken[1].cpu_ns, taken[1].run_delay_ns), (300, 40));
     }
 }

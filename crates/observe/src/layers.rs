@@ -82,7 +82,7 @@ impl<'a> Graph<'a> {
             return None;
         }
         self.sources.push(source);
-        self.layers.push(Layer { kind, name: name.to_owned(), below: Vec::new(), hidden: None });
+        self.layers.push(Layer::new(kind, name));
         Some(Added { at: self.layers.len() - 1, is_new: true })
     }
 
@@ -114,7 +114,10 @@ impl<'a> Graph<'a> {
         }
         match kind {
             LayerKind::Overlay => self.add_overlay(at, mount),
-            LayerKind::Fuse => self.add_daemon(at, mount),
+            LayerKind::Fuse => {
+                self.layers[at].number = Some(mount.fuse_connection());
+                self.add_daemon(at, mount);
+            }
             LayerKind::Remote => self.hide(at, "its storage is on a server"),
             LayerKind::FileSystem => match stack {
                 Some(stack) => self.add_tops(at, stack),

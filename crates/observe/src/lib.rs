@@ -24,6 +24,7 @@ mod erasable;
 mod extents;
 mod file_status;
 mod flows;
+mod fuse;
 mod geometry;
 mod health;
 mod hiding;

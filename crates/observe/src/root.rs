@@ -203,6 +203,11 @@ pub(crate) struct NumberedEntries {
 }
 
 impl NumberedEntries {
+    /// Takes an open directory.
+    pub(crate) fn new(directory: OwnedFd) -> Self {
+        Self { directory, failure: None }
+    }
+
     /// Calls `visit` with each number that is there now.
     pub(crate) fn visit(&self, visit: impl FnMut(i32)) {
         self.visit_with_buffer(&mut [MaybeUninit::uninit(); NUMBERED_BUFFER_BYTES], visit);

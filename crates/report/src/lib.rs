@@ -20,6 +20,7 @@ mod facts;
 mod headline;
 pub mod html;
 pub mod json;
+mod layers;
 pub mod list;
 pub mod live;
 pub mod markdown;

@@ -199,12 +199,10 @@ pub(crate) fn sshfs() -> Target {
         direct_io: None,
         device_stack: Vec::new(),
         layers: vec![
-            Layer { kind: LayerKind::Fuse, name: "fuse.sshfs".into(), below: vec![1], hidden: None },
+            Layer { below: vec![1], ..Layer::new(LayerKind::Fuse, "fuse.sshfs") },
             Layer {
-                kind: LayerKind::Daemon,
-                name: "sshfs".into(),
-                below: Vec::new(),
                 hidden: Some("its storage is not visible here".into()),
+                ..Layer::new(LayerKind::Daemon, "sshfs")
             },
         ],
         ..disk()
@@ -238,10 +236,8 @@ pub(crate) fn nfs() -> Target {
         file_system: "nfs4".into(),
         mount_options: options.map(String::from).into(),
         layers: vec![Layer {
-            kind: LayerKind::Remote,
-            name: "nfs4".into(),
-            below: Vec::new(),
             hidden: Some("its storage is on a server".into()),
+            ..Layer::new(LayerKind::Remote, "nfs4")
         }],
         ..sshfs()
     }
@@ -437,6 +433,7 @@ fn load(phase: &PhaseRecord) -> Load {
         writes: of(!is_read, ops),
         read_ns: of(is_read, ops * time_ns),
         write_ns: of(!is_read, ops * time_ns),
+        ..Flow::default()
     };
     let flows = vec![flow(1, 240_000), flow(2, 230_000)];
     Load { elapsed_ns, ops, read_bytes, written_bytes, in_flight_max: 32, flows }

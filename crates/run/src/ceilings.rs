@@ -177,7 +177,6 @@ fn loop_ns(calls: Calls, iodepth: u32, timer: Timer, time: Duration) -> Option<f
         calls,
         verb: Steps::READ,
         pacing: None,
-        delay: None,
         files: Vec::new().into(),
         content: None,
         block_bytes: BLOCK_BYTES,

@@ -17,7 +17,6 @@ use engine::bytes::Span;
 use engine::clock::{Clock, Monotonic};
 use engine::data::{Content, STAMP_INTERVAL_BYTES, Verifier, mix};
 use engine::data_loop::DataLoop;
-use engine::delay::Delay;
 use engine::failure::Cause;
 use engine::pacing::OpenLoop;
 use engine::pattern::Pattern;
@@ -145,8 +144,6 @@ pub struct DataTask<'a> {
     pub time_min_ns: u64,
     /// True if it fills the data before the tests. Then it needs nothing that was written before.
     pub is_fill: bool,
-    /// Pauses before calls, for an experiment.
-    pub delay: Option<Delay>,
     /// Part of each file that the test works on.
     pub part: Part,
     /// Bytes that the run may still write.
@@ -277,7 +274,6 @@ fn run(
                 calls: member::calls(data, inputs.phase.engine, lockable_bytes),
                 verb: Steps::from_work(data, mix(draw_seed)),
                 pacing,
-                delay: task.delay.clone(),
                 files,
                 content: Some(content),
                 block_bytes: data.block_bytes,

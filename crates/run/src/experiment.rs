@@ -3,27 +3,16 @@
 //! The rate of an experiment never becomes a result. The program's driver chooses the experiments and their order.
 
 use std::ops::Range;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use engine::delay::Delay;
-use engine::recorder::INTERVAL_NS;
-use model::experiment::{self, Experiment, Variant};
+use model::experiment::{self, Experiment};
 use model::plan::PlannedPhase;
-use model::run::{Interval, PhaseRecord, Response, Status};
+use model::run::{Interval, Load, PhaseRecord, Response, Status};
 use model::workload::{CacheMode, Engine};
 
 use crate::data_phase::Part;
 use crate::drive::PhaseEvent;
 use crate::session::{MeasureOptions, Session, Time};
 
-/// Share of an operation's time that the pause before it takes: enough to show, and far from stopping the
-/// load.
-const PAUSE_SHARE: f64 = 0.3;
-/// Turns without and with a pause. Each turn with a pause has one without before and after it.
-const TURNS: usize = 5;
-/// Length of a turn, drawn for each turn: limits by time slices would keep step with equal turns.
-const TURN_NS: Range<u64> = 600_000_000..900_000_000;
 /// Runs of an experiment that changes the load; true for runs with the change. An even drift affects both
 /// kinds equally.
 const CHANGE_SEQUENCE: [bool; experiment::RUNS] = [false, true, true, false];
@@ -36,10 +25,6 @@ const CHANGED_OPS: f64 = 40.0;
 const START_NS: u64 = 200_000_000;
 /// Possible error of a rate that was observed only once, as a share of it.
 const SINGLE_RATE_ERROR: f64 = 0.15;
-/// Fewest operations in a turn that tell anything about its rate.
-const TURN_OPS_MIN: f64 = 20.0;
-/// Student's t at 97.5 % for three degrees of freedom, which five turns leave.
-const T_OF_TURNS: f64 = 3.182;
 
 impl Session {
     /// Makes an experiment on a phase that gave `record`. It may build on that phase's earlier experiments.
@@ -52,124 +37,42 @@ impl Session {
         on_event: &mut dyn FnMut(PhaseEvent<'_>),
     ) -> Option<Response> {
         let variant = experiment.variant(phase, self.plan().cache).filter(|variant| self.fits(variant))?;
-        match experiment {
-            Experiment::Delay => {
-                let part = self.next_part(phase)?;
-                self.pause(&variant, record, part, on_event)
-            }
-            Experiment::Depth | Experiment::Block | Experiment::Separate => {
-                let plain = PlannedPhase { stop: variant.phase.stop, ..experiment::closed(phase) };
-                let in_flight = f64::from(variant.phase.workload.in_flight().max(plain.workload.in_flight()));
-                let time_ns = (CHANGED_OPS * in_flight * 1e9 / record.figures.rate.steady_or_whole()?) as u64;
-                let time_ns = time_ns.clamp(CHANGED_NS.start, CHANGED_NS.end);
-                let mut rates = [const { None }; CHANGE_SEQUENCE.len()];
-                for (rate, is_changed) in rates.iter_mut().zip(CHANGE_SEQUENCE) {
-                    let part = self.next_part(phase)?;
-                    let phase = if is_changed { &variant.phase } else { &plain };
-                    *rate = Some(self.short(phase, record.repetition, time_ns, part, on_event)?);
-                }
-                let [before, after, again, behind] = rates.map(|rate| rate.unwrap_or_default());
-                let changed = RateChange::compute([before, behind], [after, again]);
-                // The value is the exponent with which the rate follows a factor. For a separate change, it
-                // is the factor by which the rate changes.
-                let (value, half_width) = match experiment {
-                    Experiment::Separate => {
-                        let times = changed.log_ratio.exp();
-                        (times, changed.half_width * times)
-                    }
-                    _ => {
-                        let log_factor = variant.factor.ln();
-                        (changed.log_ratio / log_factor, changed.half_width / log_factor.abs())
-                    }
-                };
-                Some(Response {
-                    value,
-                    half_width: Some(half_width),
-                    before_ops_per_second: changed.before,
-                    after_ops_per_second: changed.after,
-                    change: variant.change,
-                })
+        let plain = PlannedPhase { stop: variant.phase.stop, ..experiment::closed(phase) };
+        let in_flight = f64::from(variant.phase.workload.in_flight().max(plain.workload.in_flight()));
+        let time_ns = (CHANGED_OPS * in_flight * 1e9 / record.figures.rate.steady_or_whole()?) as u64;
+        let time_ns = time_ns.clamp(CHANGED_NS.start, CHANGED_NS.end);
+        let mut rates = [const { None }; CHANGE_SEQUENCE.len()];
+        let mut load = None;
+        for (rate, is_changed) in rates.iter_mut().zip(CHANGE_SEQUENCE) {
+            let part = self.next_part(phase)?;
+            let phase = if is_changed { &variant.phase } else { &plain };
+            let short = self.run_for(phase, record.repetition, time_ns, part, on_event)?;
+            *rate = Some(rate_of(phase, &short)?);
+            if is_changed {
+                load = Load::sum(load, short.seen.load);
             }
         }
-    }
-
-    /// Runs a load for a short time, and returns its rate.
-    fn short(
-        &mut self,
-        phase: &PlannedPhase,
-        repetition: u32,
-        time_ns: u64,
-        part: Part,
-        on_event: &mut dyn FnMut(PhaseEvent<'_>),
-    ) -> Option<Rate> {
-        let record = self.run_for(phase, repetition, time_ns, None, part, on_event)?;
-        if record.workload.order.is_some() {
-            // Rounds have gaps between them that are not measured.
-            let per_second = record.figures.rate.ops_per_second.filter(|rate| *rate > 0.0)?;
-            return Some(Rate { per_second, ..Rate::default() });
-        }
-        // On a virtual clock no thread wakes up late, and every interval is whole.
-        let from_ns = if phase.engine == Engine::Sim { 0 } else { START_NS };
-        Rate::compute(within(&record.figures.intervals, from_ns..record.figures.rate.first_done_ns))
-    }
-
-    /// Measures turns without and with a pause in one run.
-    fn pause(
-        &mut self,
-        variant: &Variant,
-        record: &PhaseRecord,
-        part: Part,
-        on_event: &mut dyn FnMut(PhaseEvent<'_>),
-    ) -> Option<Response> {
-        let in_flight = f64::from(variant.phase.workload.in_flight());
-        let rate = record.figures.rate.steady_or_whole()?;
-        let mean_ns = PAUSE_SHARE * in_flight * 1e9 / rate;
-        let mut generator = fastrand::Rng::with_seed(record.counts.start_ns ^ record.counts.ops);
-        let mut at_ns = START_NS;
-        let ends: Vec<u64> = (0..TURNS)
-            .map(|_| {
-                at_ns += generator.u64(TURN_NS);
-                at_ns
-            })
-            .collect();
-        let waited_ns = Arc::new(AtomicU64::new(0));
-        let delay = Delay {
-            mean_ns: mean_ns as u64,
-            switches_ns: ends[..TURNS - 1].into(),
-            waited_ns: Arc::clone(&waited_ns),
-        };
-        let paused = self.run_for(&variant.phase, record.repetition, at_ns, Some(delay), part, on_event)?;
-        let turns: Vec<_> = std::iter::once(START_NS).chain(ends.iter().copied()).collect();
-        let rates: Option<Vec<f64>> = turns
-            .windows(2)
-            .map(|turn| {
-                // Operations that began in the previous turn end in the first interval of this one.
-                let intervals = within(&paused.figures.intervals, turn[0] + INTERVAL_NS..turn[1]);
-                let ops: u64 = intervals.iter().map(|interval| interval.ops).sum();
-                let time_ns: u64 = intervals.iter().map(|interval| interval.length_ns).sum();
-                (ops as f64 >= TURN_OPS_MIN).then(|| ops as f64 * 1e9 / time_ns as f64)
-            })
-            .collect();
-        let rates = rates?;
-        let paused_ops: f64 = turns
-            .windows(2)
-            .zip(&rates)
-            .skip(1)
-            .step_by(2)
-            .map(|(turn, rate)| rate * (turn[1] - turn[0]) as f64 / 1e9)
-            .sum();
-        let pause_s = waited_ns.load(Ordering::Relaxed) as f64 / 1e9 / paused_ops;
-        let (value, half_width) = answer(&rates, in_flight, pause_s)?;
-        let mean = |rates: &mut dyn Iterator<Item = &f64>| {
-            let rates: Vec<_> = rates.collect();
-            rates.iter().copied().sum::<f64>() / rates.len() as f64
+        let [before, after, again, behind] = rates.map(|rate| rate.unwrap_or_default());
+        let changed = RateChange::compute([before, behind], [after, again]);
+        // The value is the exponent with which the rate follows a factor. For a separate change, it is the factor by
+        // which the rate changes.
+        let (value, half_width) = match experiment {
+            Experiment::Separate => {
+                let times = changed.log_ratio.exp();
+                (times, changed.half_width * times)
+            }
+            Experiment::Depth | Experiment::Single | Experiment::Block => {
+                let log_factor = variant.factor.ln();
+                (changed.log_ratio / log_factor, changed.half_width / log_factor.abs())
+            }
         };
         Some(Response {
             value,
             half_width: Some(half_width),
-            before_ops_per_second: mean(&mut rates.iter().step_by(2)),
-            after_ops_per_second: mean(&mut rates.iter().skip(1).step_by(2)),
-            change: format!("a pause of {}", model::numbers::latency((pause_s * 1e9) as u64)),
+            before_ops_per_second: changed.before,
+            after_ops_per_second: changed.after,
+            change: variant.change,
+            load,
         })
     }
 
@@ -179,7 +82,6 @@ impl Session {
         phase: &PlannedPhase,
         repetition: u32,
         time_ns: u64,
-        delay: Option<Delay>,
         part: Part,
         on_event: &mut dyn FnMut(PhaseEvent<'_>),
     ) -> Option<PhaseRecord> {
@@ -196,10 +98,22 @@ impl Session {
             CacheMode::AsIs if is_stream => CacheMode::Cold,
             cache => cache,
         };
-        let options = MeasureOptions { precision_goal: None, delay, part, cache, fills: None };
+        let options = MeasureOptions { precision_goal: None, part, cache, fills: None };
         let record = self.measure(&phase, repetition, time, options, on_event);
         (record.status == Status::Done).then_some(record)
     }
+}
+
+/// Returns the rate of a short run; `None` if it has none.
+fn rate_of(phase: &PlannedPhase, record: &PhaseRecord) -> Option<Rate> {
+    if record.workload.order.is_some() {
+        // Rounds have gaps between them that are not measured.
+        let per_second = record.figures.rate.ops_per_second.filter(|rate| *rate > 0.0)?;
+        return Some(Rate { per_second, ..Rate::default() });
+    }
+    // On a virtual clock no thread wakes up late, and every interval is whole.
+    let from_ns = if phase.engine == Engine::Sim { 0 } else { START_NS };
+    Rate::compute(within(&record.figures.intervals, from_ns..record.figures.rate.first_done_ns))
 }
 
 /// A rate, and the spread of its parts around it.
@@ -286,36 +200,9 @@ fn within(intervals: &[Interval], time_ns: Range<u64>) -> &[Interval] {
     &intervals[first..first + count]
 }
 
-/// Returns the lengthening of an operation's cycle as a share of the pause, and half of its 95 % interval.
-/// Every second rate is from a turn with the pause.
-///
-/// The cycle of an operation is the number in flight over the rate (Little, 1961). A drift also affects the
-/// turns before and after a pause, so it cancels.
-fn answer(rates: &[f64], in_flight: f64, pause_s: f64) -> Option<(f64, f64)> {
-    let cycles: Vec<f64> = rates.iter().map(|rate| in_flight / rate).collect();
-    let of = |from: usize| cycles.iter().skip(from).step_by(2).copied().collect::<Vec<f64>>();
-    let (off, on) = (of(0), of(1));
-    let lengthened: Vec<_> =
-        on.iter().zip(off.windows(2)).map(|(on, off)| (on - (off[0] + off[1]) / 2.0) / pause_s).collect();
-    if lengthened.is_empty() {
-        return None;
-    }
-    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
-    let squares = |values: &[f64]| {
-        let mean = mean(values);
-        values.iter().map(|value| (value - mean).powi(2)).sum::<f64>()
-    };
-    let degrees = (rates.len() - 2) as f64;
-    let spread = ((squares(&off) + squares(&on)) / degrees).sqrt() / pause_s;
-    let (off, on) = (off.len() as f64, on.len() as f64);
-    let half_width = T_OF_TURNS * spread * (1.0 / off + 1.0 / on).sqrt();
-    let value = mean(&lengthened);
-    (value.is_finite() && half_width.is_finite()).then_some((value, half_width))
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Rate, RateChange, SINGLE_RATE_ERROR, answer, half_width};
+    use super::{Rate, RateChange, SINGLE_RATE_ERROR, half_width};
 
     fn even(per_second: f64) -> Rate {
         Rate::from_rates(&[per_second; 6]).unwrap()
@@ -352,35 +239,5 @@ mod tests {
         let changed = RateChange::compute([uneven; 2], [uneven; 2]);
         assert!((changed.half_width - half * 2f64.sqrt()).abs() < 1e-9, "{}", changed.half_width);
         assert_eq!(Rate::from_rates(&[0.0; 6]).map(|rate| rate.per_second), None);
-    }
-
-    #[test]
-    fn pause_lengthening_every_cycle_gives_response_of_one() {
-        // One operation at a time takes 1 ms; with 0.3 ms more, each takes 1.3 ms.
-        let (off, on) = (1000.0, 1000.0 / 1.3);
-        let (value, half_width) = answer(&[off, on, off, on, off], 1.0, 300e-6).unwrap();
-        assert!((value - 1.0).abs() < 1e-9 && half_width < 1e-9, "{value} ± {half_width}");
-    }
-
-    #[test]
-    fn constant_rate_gives_response_of_zero() {
-        let (value, _) = answer(&[4000.0; 5], 16.0, 1.2e-3).unwrap();
-        assert!(value.abs() < 1e-9, "{value}");
-    }
-
-    #[test]
-    fn drift_gives_zero_response_and_jumps_widen_interval() {
-        // Each turn takes a tenth longer than the one before, whatever the pause.
-        let drifting: Vec<_> = (0..5).map(|turn| 1.0 / (1.0 + 0.1 * f64::from(turn))).collect();
-        let (value, _) = answer(&drifting, 1.0, 0.3).unwrap();
-        assert!(value.abs() < 1e-9, "{value}");
-        let (_, half_width) = answer(&[1000.0, 500.0, 2000.0, 1500.0, 700.0], 1.0, 300e-6).unwrap();
-        assert!(half_width > 1.0, "{half_width}");
-    }
-
-    #[test]
-    fn too_few_turns_or_zero_pause_give_no_response() {
-        assert_eq!(answer(&[1000.0, 900.0], 1.0, 1e-3), None);
-        assert_eq!(answer(&[1000.0, 900.0, 1000.0, 900.0, 1000.0], 1.0, 0.0), None);
     }
 }

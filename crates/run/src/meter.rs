@@ -264,6 +264,7 @@ impl Meter {
     pub fn sample(&mut self, now_ns: u64) {
         self.waits.sample();
         self.system_sampler.sample();
+        self.flows.sample();
         self.next_sample_ns = now_ns + self.gaps.u64(SAMPLE_GAP_NS) * self.gap_factor;
     }
 

@@ -13,7 +13,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use engine::budget::Budget;
 use engine::clock::{Clock, Monotonic, Timer, read_cost_ns};
 use engine::data::mix;
-use engine::delay::Delay;
 use model::experiment::{self, Experiment, Variant};
 use model::plan::{Plan, PlannedPhase, PrecisionGoal};
 use model::run::{Conditions, PhaseRecord, Status, TargetProbes};
@@ -116,8 +115,6 @@ pub struct Time {
 pub(crate) struct MeasureOptions {
     /// Condition under which it has done enough.
     pub precision_goal: Option<PrecisionGoal>,
-    /// Pauses before calls.
-    pub delay: Option<Delay>,
     /// Part of each file that it works on.
     pub part: Part,
     /// State of the page cache before buffered reads.
@@ -350,7 +347,7 @@ impl Session {
             phase,
             repetition,
             time,
-            MeasureOptions { precision_goal, delay: None, part, cache: self.plan.cache, fills: None },
+            MeasureOptions { precision_goal, part, cache: self.plan.cache, fills: None },
             on_event,
         );
         let is_closed = phase.workload.data().is_none_or(|data| data.arrival == Arrival::Closed);
@@ -444,7 +441,7 @@ impl Session {
         options: MeasureOptions,
         on_event: &mut dyn FnMut(PhaseEvent<'_>),
     ) -> PhaseRecord {
-        let MeasureOptions { precision_goal, delay, part, cache, fills } = options;
+        let MeasureOptions { precision_goal, part, cache, fills } = options;
         let offset_seed = self.offset_seed(phase, repetition);
         let opened = self.open_other(phase);
         // A test that is counted may take all the time that is left.
@@ -472,7 +469,7 @@ impl Session {
         };
         let Measured { totals, collected, observed, start_ns } =
             match opened.and_then(|()| self.rate_of(phase)).map(inputs) {
-                Ok(inputs) => self.task(inputs, delay, part, fills).measure(on_event),
+                Ok(inputs) => self.task(inputs, part, fills).measure(on_event),
                 Err(error) => Measured::nothing(phase, error),
             };
         let totals = totals.unwrap_or_else(PhaseTotals::failed);
@@ -505,7 +502,6 @@ impl Session {
     fn task<'a>(
         &'a mut self,
         inputs: PhaseInputs<'a>,
-        delay: Option<Delay>,
         part: Part,
         fills: Option<usize>,
     ) -> Box<dyn Task + 'a> {
@@ -554,7 +550,6 @@ impl Session {
             group: fills.or_else(|| group.and_then(|dataset| dataset.group_of(&phase.workload))),
             is_fill: fills.is_some(),
             time_min_ns: phase.stop.time_ns.map_or(time_min_ns, |time_ns| time_ns.min(time_min_ns)),
-            delay,
             part,
             budget,
             stdio_program,

@@ -76,7 +76,7 @@ fn requested_operations(phase: &PhaseRecord) -> String {
 }
 
 /// Returns the calls that moved the test's bytes: their number, their mean bytes, and their word.
-fn calls(phase: &PhaseRecord) -> Vec<(u64, f64, &'static str)> {
+pub fn calls(phase: &PhaseRecord) -> Vec<(u64, f64, &'static str)> {
     let Some(calls) = phase.seen.system.as_ref().and_then(|system| system.calls.as_ref()) else {
         return Vec::new();
     };

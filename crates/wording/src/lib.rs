@@ -29,7 +29,7 @@ use model::run::{Note, PhaseRecord, Scores};
 
 pub use cold::cold_reads;
 pub use findings::{FINDING_HELP, FindingHelp};
-pub use layers::{LayerPath, layer_path, steps};
+pub use layers::{LayerPath, calls, layer_path, steps};
 pub use verdicts::{
     NO_LIMITER, are_alike_verdicts, evidence, next_steps, operation, operations, ranking, verdict_clause,
     verdict_paragraph, why,

@@ -90,7 +90,7 @@ pub const KINDS: &[(&str, &str)] = &[
     ("ceiling", "Rates of skye without I/O, and of the same calls on memory; measured before the tests."),
     (
         "probe",
-        "The rate after a change of the load: 4 times the depth, a pause before each operation, another block size, \
+        "The rate after a change of the load: 4 times the depth, one operation in flight, another block size, \
          separate files or directories.",
     ),
 ];
@@ -102,15 +102,14 @@ const OCCUPANCY: &str = "Occupancy is the mean number of requests at the device 
     {in_target_busy} mean nothing.";
 
 /// The conclusions that experiments allow.
-const EXPERIMENTS: &str = "A target is saturated if more depth and a pause change little. That is, 4 times the \
-    operations in flight gain less than {saturated_gain} (upper end of the 95 % interval below {gain_bound}). And a pause \
-    costs less than {pause_saturated} of itself (upper end below {pause_saturated_bound}). The target has headroom if more depth \
-    gains more than {gain_bound} (lower end) and a pause costs more than {pause_headroom} of itself. In between it is \
-    mixed; if only one of the two responses is clear, it is likely. It is limited by bytes, or by operations, if \
-    another block size changes them by less than {same} times (upper end below {same_bound}). A response is excluded \
-    if its interval is too wide ({unsteady} as an exponent), or if no single limit causes it. It is also excluded if \
-    the baseline differs by more than {moved} from the row's rate. No pause is tried with one operation in flight, or \
-    if more depth reaches more than {much_room} times the rate.";
+const EXPERIMENTS: &str = "A target is saturated if more depth changes little. That is, 4 times the operations in \
+    flight gain less than {saturated_gain} (upper end of the 95 % interval below {gain_bound}). It has headroom if more \
+    depth gains more than {gain_bound} (lower end). In between it is mixed, unless a single operation decides. With \
+    headroom, N operations reach more than {scaling_min} of N times the rate of one (lower end). It is limited by bytes, or by \
+    operations, if another block size changes them by less than {same} times (upper end below {same_bound}). A response \
+    is excluded if its interval is too wide ({unsteady} as an exponent), or if no single limit causes it. It is also \
+    excluded if the baseline differs by more than {moved} from the row's rate. A single operation is not tried if more \
+    depth reaches more than {much_room} times the rate.";
 
 /// Returns the conclusions that experiments allow, with the thresholds of the rules.
 pub fn experiments(thresholds: &[Threshold]) -> String {

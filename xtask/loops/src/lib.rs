@@ -257,7 +257,6 @@ fn finish(calls: Calls, verb: Steps, iodepth: u32, files: Arc<[OwnedFd]>, work: 
         calls,
         verb,
         pacing: None,
-        delay: None,
         files,
         content: Some(CONTENT),
         block_bytes: work.block_bytes,

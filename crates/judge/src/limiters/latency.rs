@@ -36,8 +36,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
         reading.at_target().filter(|_| reading.waits_in_target() == Some(true)),
         reading.network_use().filter(|_| lookups::requests_share(&reading.input) >= Some(1.0)),
     ];
-    // Without experiments, a few small operations at a time are most likely limited by latency. With unclear answers,
-    // only one at a time still says so.
+    // Without experiments, a few small operations at a time are most likely limited by latency.
     let few = match reading.load() {
         LoadEstimate::Known { load: Load::Headroom, is_sure, contradicting } => {
             let evidence = seen![evidence, reading.answers_without(&contradicting)];
@@ -48,7 +47,6 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
         }
         LoadEstimate::Known { .. } => return None,
         LoadEstimate::Untested => FEW_IN_FLIGHT_MAX,
-        LoadEstimate::Contradictory => 1.0,
     };
     let block_bytes = reading.input.data().map_or(0, |data| data.block_bytes);
     if block_bytes >= LARGE_BYTES || reading.in_flight > few {

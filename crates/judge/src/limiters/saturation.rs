@@ -80,7 +80,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     let (is_tried, is_sure) = match reading.load() {
         LoadEstimate::Known { load: Load::Saturated, is_sure, .. } => (true, is_sure),
         LoadEstimate::Known { load: Load::Between, .. } => return Some(knee(reading)),
-        LoadEstimate::Known { load: Load::Headroom, .. } | LoadEstimate::Contradictory => return None,
+        LoadEstimate::Known { load: Load::Headroom, .. } => return None,
         LoadEstimate::Untested => (false, false),
     };
     let input = &reading.input;
@@ -203,11 +203,8 @@ fn knee(reading: &Reading<'_>) -> Verdict {
         reading.at_target(),
         reading.answers(),
     ];
-    // The response to a pause is the operation's share of a cycle. It is too large if the pause took longer than
-    // requested, as short ones do. Then depth decides.
-    let by_pause = reading.pause().filter(|estimate| reading.in_flight > 1.0 && estimate.value <= 1.0);
-    let by_depth = || reading.gain().map(|gain| gain.value.ln() / f64::from(FACTOR).ln());
-    let own = by_pause.map(|estimate| estimate.value).or_else(by_depth).unwrap_or(0.5);
+    let by_depth = reading.gain().map(|gain| gain.value.ln() / f64::from(FACTOR).ln());
+    let own = by_depth.unwrap_or(0.5);
     let own = own.clamp(PART_MIN, 1.0 - PART_MIN);
     let counts_bytes = counts_bytes(reading);
     let (latency, saturated) = match (reading.is_remote, counts_bytes) {

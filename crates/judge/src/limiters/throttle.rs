@@ -144,9 +144,7 @@ pub(super) fn inferred_limit(reading: &Reading<'_>) -> Option<Verdict> {
     // to do.
     Some(match load {
         LoadEstimate::Known { is_sure: true, .. } => found,
-        LoadEstimate::Untested | LoadEstimate::Contradictory if occupancy > IDLE_SHARE_MAX => {
-            found.at_most(Confidence::Undetermined)
-        }
+        LoadEstimate::Untested if occupancy > IDLE_SHARE_MAX => found.at_most(Confidence::Undetermined),
         _ => found.at_most(Confidence::Likely),
     })
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{EngineRecord, Trust};
+use super::{EngineRecord, Load, Trust};
 use crate::advice::Advice;
 use crate::document::{document, words};
 use crate::experiment::Experiment;
@@ -149,10 +149,11 @@ document! {
     /// Answers of the rate to changes of the load. Each is null where it was not tried.
     #[derive(Default)]
     pub struct Sensitivity {
-        /// A pause before each operation: 1 where an operation's time sets the rate, 0 where something else caps it.
-        pub delay: Option<Response>,
         /// More operations in flight: 1 where the rate grows with them, 0 where it does not.
         pub depth: Option<Response>,
+        /// One operation in flight: 1 where the rate falls with them, 0 where it does not.
+        #[serde(default)]
+        pub single: Option<Response>,
         /// Larger blocks: 0 where operations are limited, -1 where bytes are.
         pub block: Option<Response>,
         /// A file or directory for each thread instead of a shared one: the factor by which the rate grows.
@@ -169,8 +170,11 @@ document! {
         pub before_ops_per_second: f64,
         /// The rate with it.
         pub after_ops_per_second: f64,
-        /// The change: "q1t4", "blocks of 16 KiB", "a pause of 23 µs".
+        /// The change: "q1t4", "blocks of 16 KiB".
         pub change: String,
+        /// The load with it; absent where no layer counts.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub load: Option<Load>,
     }
 
     /// The rate as shares of the rates of skye's own loop and of the same calls on memory. Each is null where that was
@@ -306,8 +310,8 @@ impl Sensitivity {
     /// Returns the response to an experiment, if it was made.
     pub fn response_to(&self, experiment: Experiment) -> Option<&Response> {
         match experiment {
-            Experiment::Delay => self.delay.as_ref(),
             Experiment::Depth => self.depth.as_ref(),
+            Experiment::Single => self.single.as_ref(),
             Experiment::Block => self.block.as_ref(),
             Experiment::Separate => self.separate.as_ref(),
         }
@@ -316,8 +320,8 @@ impl Sensitivity {
     /// Stores the response to an experiment, and replaces an earlier one.
     pub fn put(&mut self, experiment: Experiment, response: Response) {
         let place = match experiment {
-            Experiment::Delay => &mut self.delay,
             Experiment::Depth => &mut self.depth,
+            Experiment::Single => &mut self.single,
             Experiment::Block => &mut self.block,
             Experiment::Separate => &mut self.separate,
         };

@@ -38,10 +38,36 @@ document! {
         pub read_ns: u64,
         /// Sum of the times of all write requests.
         pub write_ns: u64,
+        /// Samples of the number of requests, where the kernel counts no times.
+        #[serde(default)]
+        pub samples: u64,
+        /// Sum of the numbers of requests in flight in all samples.
+        #[serde(default)]
+        pub in_flight_sum: u64,
+        /// CPU time of a program's threads.
+        #[serde(default)]
+        pub cpu_ns: u64,
+        /// Time in which they waited for a CPU.
+        #[serde(default)]
+        pub run_delay_ns: u64,
     }
 }
 
 impl Load {
+    /// Adds two loads of the same kind on the same layers.
+    pub fn sum(one: Option<Self>, other: Option<Self>) -> Option<Self> {
+        let (Some(one), Some(other)) = (&one, &other) else { return one.or(other) };
+        let add = u64::saturating_add;
+        Some(Self {
+            elapsed_ns: add(one.elapsed_ns, other.elapsed_ns),
+            ops: add(one.ops, other.ops),
+            read_bytes: add(one.read_bytes, other.read_bytes),
+            written_bytes: add(one.written_bytes, other.written_bytes),
+            in_flight_max: one.in_flight_max.max(other.in_flight_max),
+            flows: one.flows.iter().zip(&other.flows).map(|(one, other)| one.each(other, add)).collect(),
+        })
+    }
+
     /// True if its calls read more than they wrote.
     pub fn is_read(&self) -> bool {
         self.read_bytes > self.written_bytes
@@ -59,6 +85,10 @@ impl Flow {
             writes: of(self.writes, other.writes),
             read_ns: of(self.read_ns, other.read_ns),
             write_ns: of(self.write_ns, other.write_ns),
+            samples: of(self.samples, other.samples),
+            in_flight_sum: of(self.in_flight_sum, other.in_flight_sum),
+            cpu_ns: of(self.cpu_ns, other.cpu_ns),
+            run_delay_ns: of(self.run_delay_ns, other.run_delay_ns),
         }
     }
 }

@@ -47,6 +47,7 @@ impl<'a> Graph<'a> {
         let added = self.add(Source::Process(process), LayerKind::Daemon, &name);
         self.link(at, added.as_ref().map(|added| added.at));
         let Some(Added { at: daemon, is_new: true }) = added else { return };
+        self.layers[daemon].number = u32::try_from(process).ok();
         let open = directories(self.root, self.mounts, process);
         let mut directories: Vec<_> = self.mounts.iter().filter(|found| open.contains(&found.id)).collect();
         if directories.is_empty() {

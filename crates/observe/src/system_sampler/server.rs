@@ -1,15 +1,14 @@
 //! Requests at the server of a user-space or network file system.
 
 use std::fs::File;
-use std::io::Read;
 
+use crate::fuse::Connection;
 use crate::parse::mountinfo::Mount;
 use crate::parse::mountstats::{self, NfsMount};
 use crate::reading::read_all;
-use crate::root::{NumberedEntries, Root};
+use crate::root::Root;
 use crate::stack::is_fuse;
 
-const BUFFER_BYTES: usize = 64;
 const MS_PER_NS: f64 = 1e-6;
 
 /// Server of the target's file system, if it can be watched.
@@ -23,8 +22,7 @@ pub(super) enum Server {
 /// A program that serves FUSE. Its number of requests is a state, so it must be sampled.
 #[derive(Debug)]
 pub(super) struct Fuse {
-    connections: NumberedEntries,
-    number: u32,
+    connection: Connection,
     slots: Option<u64>,
     sum: u64,
     samples: u64,
@@ -46,15 +44,14 @@ impl Server {
         let kind = mount.file_system.as_str();
         if is_fuse(kind) || kind == "fuseblk" || kind == "virtiofs" {
             let number = mount.fuse_connection();
-            let directory = format!("sys/fs/fuse/connections/{number}");
-            let slots = root.number(&format!("{directory}/max_background"));
-            let connections = root.numbered("sys/fs/fuse/connections");
-            let fuse = connections.map(|connections| Fuse { connections, number, slots, sum: 0, samples: 0 });
-            let Some(fuse) = fuse.filter(|fuse| fuse.waiting().is_some()) else {
-                hidden.push(format!("/{directory}/waiting: requests that wait for the file system's server"));
+            let Some(connection) = Connection::open(root, number) else {
+                hidden.push(format!(
+                    "/sys/fs/fuse/connections/{number}/waiting: requests that wait for the file system's server"
+                ));
                 return Self::None;
             };
-            return Self::Fuse(fuse);
+            let slots = connection.background_max();
+            return Self::Fuse(Fuse { connection, slots, sum: 0, samples: 0 });
         }
         if kind.starts_with("nfs") {
             let nfs = root.open("proc/self/mountstats").and_then(|stats| {
@@ -81,7 +78,7 @@ impl Server {
     /// Samples the requests at a FUSE server. Allocates nothing.
     pub fn sample(&mut self) {
         let Self::Fuse(fuse) = self else { return };
-        if let Some(waiting) = fuse.waiting() {
+        if let Some(waiting) = fuse.connection.waiting() {
             fuse.sum = fuse.sum.saturating_add(waiting);
             fuse.samples += 1;
         }
@@ -108,17 +105,6 @@ impl Server {
             }
             Self::None => (None, None),
         }
-    }
-}
-
-impl Fuse {
-    /// Reads how many requests wait at the server. The kernel allows no seek in this file, so each read opens
-    /// it.
-    fn waiting(&self) -> Option<u64> {
-        let mut file = self.connections.open(self.number, "waiting")?;
-        let mut text = [0; BUFFER_BYTES];
-        let length = file.read(&mut text).ok()?;
-        crate::parse::first_number(&text[..length])
     }
 }
 

@@ -7,7 +7,9 @@ use model::target::Target;
 use super::evidence::evidence;
 use super::test::{Chip, Test, chip, trust_word};
 use super::unit::Unit;
-use super::{Figure, Markup, ceiling_notes, heat, latency, rendered, results, rounds, timeline, zones};
+use super::{
+    Figure, Markup, ceiling_notes, heat, latency, layers, rendered, results, rounds, timeline, zones,
+};
 use crate::operations::{Operation, operations};
 use crate::printable;
 use crate::text::{interval_cell, link, missing_reason, operation_cell};
@@ -85,6 +87,8 @@ fn card(test: &Test<'_>, target: &Target) -> Card {
         latency::figure(phase),
         ceiling_notes::limits(phase),
         ceiling_notes::budget(phase),
+        layers::bytes(phase, target),
+        layers::in_flight(phase, target),
         heat::figure(phase),
     ];
     let features = phase.engine.features.join(", ");

@@ -44,8 +44,8 @@ fn sites(sites: &[WaitChannel]) -> Option<String> {
 }
 
 fn answers(sensitivity: &Sensitivity) -> Option<String> {
-    let Sensitivity { delay, depth, block, separate } = sensitivity;
-    let tried = [("delay", delay), ("depth", depth), ("block", block), ("separate", separate)];
+    let Sensitivity { depth, single, block, separate } = sensitivity;
+    let tried = [("depth", depth), ("single", single), ("block", block), ("separate", separate)];
     let texts = tried.into_iter().filter_map(|(name, response)| {
         let Response {
             value,
@@ -53,6 +53,7 @@ fn answers(sensitivity: &Sensitivity) -> Option<String> {
             before_ops_per_second: before,
             after_ops_per_second: after,
             change,
+            ..
         } = response.as_ref()?;
         let [before, after] = [*before, *after].map(|rate| amount(rate).unwrap_or_default());
         let half_width = half_width.map_or(String::new(), |half| format!(" ± {half:.2}"));

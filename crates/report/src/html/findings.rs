@@ -5,12 +5,11 @@ use std::collections::{HashMap, HashSet};
 use askama::Template;
 use model::Run;
 use model::run::{Mark, PhaseRecord};
-use model::size;
+use model::target::Target;
 
 use super::test::{Test, chip};
-use super::{Figure, Markup, ceiling_notes, rendered, timeline};
+use super::{Figure, Markup, ceiling_notes, layers, rendered, timeline};
 use crate::printable;
-use crate::svg::{Bar, bars};
 use crate::text::{remarks, row_limits};
 
 /// Findings that the chart of the rate over time shows.
@@ -81,7 +80,7 @@ pub(super) fn section(run: &Run, tests: &[Test<'_>]) -> Option<Markup> {
             anchor: anchor(&finding.rows),
             head: String::new(),
             text: printable(&finding.text),
-            figures: evidence(&run.phases, &finding.code, &finding.rows, &mut drawn),
+            figures: evidence(run, &finding.code, &finding.rows, &mut drawn),
         };
         if finding.mark == Mark::Remark { known.push(item) } else { marked.push(item) }
     }
@@ -102,18 +101,14 @@ pub(super) fn section(run: &Run, tests: &[Test<'_>]) -> Option<Markup> {
     (!tests.is_empty()).then(|| rendered(&Findings { marked, limits, known }))
 }
 
-fn evidence(
-    phases: &[PhaseRecord],
-    code: &str,
-    rows: &[usize],
-    drawn: &mut HashSet<(Chart, usize)>,
-) -> Vec<Figure> {
+fn evidence(run: &Run, code: &str, rows: &[usize], drawn: &mut HashSet<(Chart, usize)>) -> Vec<Figure> {
     let Some(chart) = Chart::from_code(code) else { return Vec::new() };
     let several = rows.len() > 1;
     let mut figure = |row: &usize| {
-        let phase = &phases[*row];
+        let phase = &run.phases[*row];
         // Several findings on a row may have the same chart, which is drawn once.
-        let mut figure = drawn.insert((chart, *row)).then(|| chart.draw(phase))??;
+        let mut figure =
+            drawn.insert((chart, *row)).then(|| chart.draw(phase, &run.environment.target))??;
         if several {
             let counted =
                 if phase.repetition > 1 { format!(" #{}", phase.repetition) } else { String::new() };
@@ -142,56 +137,11 @@ impl Chart {
         known.into_iter().find(|(codes, _)| codes.contains(&code)).map(|(_, chart)| chart)
     }
 
-    fn draw(self, phase: &PhaseRecord) -> Option<Figure> {
+    fn draw(self, phase: &PhaseRecord, target: &Target) -> Option<Figure> {
         match self {
             Self::Timeline => timeline::figure(phase, true),
             Self::Budget => ceiling_notes::budget(phase),
-            Self::Bytes => bytes(phase),
+            Self::Bytes => layers::bytes(phase, target),
         }
     }
-}
-
-/// The chart of the requested bytes and the device's bytes.
-fn bytes(phase: &PhaseRecord) -> Option<Figure> {
-    let device = phase.seen.device.as_ref()?;
-    let name = printable(&device.name);
-    let all = [
-        ("read by the test".to_owned(), phase.counts.app_bytes_read, "s0"),
-        (format!("read from {name}"), device.bytes_read, "s5"),
-        ("written by the test".to_owned(), phase.counts.app_bytes_written, "s0"),
-        (format!("written to {name}"), device.bytes_written, "s5"),
-    ];
-    // Omit a direction in which almost no bytes were requested or moved.
-    let most = all.iter().map(|(_, bytes, _)| *bytes).max().unwrap_or_default();
-    let has_bytes =
-        |pair: &&[(String, u64, &str)]| pair.iter().any(|(_, bytes, _)| *bytes as f64 > most as f64 * 0.01);
-    let pairs: Vec<_> = all.chunks(2).filter(has_bytes).collect();
-    if pairs.is_empty() {
-        return None;
-    }
-    // The caption counts the same bytes as the bars, including those that the device moved for others.
-    let sum = |at: usize| pairs.iter().map(|pair| pair[at].1 as f64).sum::<f64>();
-    let (asked, moved) = (sum(0), sum(1));
-    let ratio = (asked > 0.0).then(|| moved / asked);
-    let caption = match ratio.and_then(crate::numbers::amount) {
-        Some(ratio) => format!("The device moved {ratio} bytes per requested byte."),
-        None => "The device moved bytes that the test did not request.".into(),
-    };
-    let all_bars: Vec<_> = pairs
-        .into_iter()
-        .flatten()
-        .map(|(name, bytes, class)| {
-            let value_text = size::decimal(*bytes);
-            Bar {
-                name: name.clone(),
-                value: *bytes as f64,
-                title: format!("{name}: {value_text}"),
-                value_text,
-                class,
-            }
-        })
-        .collect();
-    let name = "Bytes requested and moved".to_owned();
-    let drawing = Markup(bars(&name, &caption, &all_bars, most as f64, false));
-    Some(Figure { name, drawing, legend: Vec::new(), caption })
 }

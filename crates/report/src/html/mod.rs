@@ -14,6 +14,7 @@ mod findings;
 mod heat;
 mod histogram;
 pub(crate) mod latency;
+mod layers;
 mod machine;
 mod method;
 mod results;

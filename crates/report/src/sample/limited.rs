@@ -88,7 +88,6 @@ pub(super) fn all(phases: &mut [PhaseRecord]) {
     let seen = vec![
         time(&[(Blocked, 0.94)]),
         slept(WaitClass::Device, "__iomap_dio_rw", 0.94),
-        answer(Experiment::Delay, "a pause of 23 µs", 12_900.0, 0.76),
         answer(Experiment::Depth, "q1t4", 12_900.0, 3.9),
     ];
     let latency = Verdict::new(Limiter::DeviceLatency, 0.94, seen).advise([Advice::MoreDepth {}]);
@@ -108,14 +107,11 @@ pub(super) fn all(phases: &mut [PhaseRecord]) {
             before_ops_per_second: 12_900.0,
             after_ops_per_second: after,
             change: change.into(),
+            load: None,
         })
     };
-    phases[5].judged.sensitivity = Some(Sensitivity {
-        delay: response(1.02, 9_840.0, "a pause of 23 µs"),
-        depth: response(0.98, 50_310.0, "q1t4"),
-        block: None,
-        separate: None,
-    });
+    phases[5].judged.sensitivity =
+        Some(Sensitivity { depth: response(0.98, 50_310.0, "q1t4"), ..Sensitivity::default() });
     let seen = vec![
         time(&[(Blocked, 0.95)]),
         slept(WaitClass::Sync, "xlog_wait_on_iclog", 0.94),

@@ -2,7 +2,7 @@
 
 use model::Run;
 use model::observation::Source;
-use model::run::{Flow, Load, PhaseRecord};
+use model::run::PhaseRecord;
 use model::{Target, numbers, size};
 
 use super::limiter;
@@ -11,6 +11,7 @@ use super::style::{BOLD, Style, paint};
 use super::table::{interval_cell, latency_cells, missing_reason};
 use super::wrap::{field, with_units};
 use crate::headline::headline;
+use crate::layers::{self, LayerRow};
 use crate::numbers::{MISSING, amount, percent};
 use crate::{printable, slug};
 
@@ -43,9 +44,9 @@ fn block(row: usize, run: &Run, style: &Style) -> String {
     for (source, name) in SOURCES {
         line(name, wording::evidence(&verdict, source));
     }
-    line("devices", phase.seen.load.as_ref().map(|load| devices(load, &run.environment.target)));
     line("link", link(phase, &run.environment.target));
-    line("layers", wording::layer_path(phase).map(|layer_path| layer_path.text));
+    let table = layer_table(phase, &run.environment.target, style);
+    line("requests", wording::layer_path(phase).map(|path| path.text).filter(|_| table.is_empty()));
     line("steps", wording::steps(phase));
     for verdict in &verdict {
         for (operation, told) in verdict.operations.iter().zip(wording::operations(&verdict.operations)) {
@@ -53,6 +54,7 @@ fn block(row: usize, run: &Run, style: &Style) -> String {
         }
     }
     line("next", wording::next_steps(&verdict));
+    lines.extend(table);
     lines.extend(remarks(std::slice::from_ref(phase)).iter().map(|told| paragraph(told, style)));
     lines.join("\n")
 }
@@ -67,28 +69,47 @@ fn limit(phase: &PhaseRecord) -> Option<String> {
     Some(format!("{words}{confidence_text}{}", shares.map_or(String::new(), |shares| format!(" ({shares})"))))
 }
 
-/// Returns the work of each device: "loop0 100 % of the bytes, 80 us per request, 1.1 in flight; vda 0.3 % …".
-fn devices(load: &Load, target: &Target) -> String {
-    let is_read = load.is_read();
-    let requested_bytes = if is_read { load.read_bytes } else { load.written_bytes };
-    let device = |flow: &Flow| {
-        let (bytes, requests, time_ns) = match is_read {
-            true => (flow.read_bytes, flow.reads, flow.read_ns),
-            false => (flow.written_bytes, flow.writes, flow.write_ns),
-        };
-        let share = percent(bytes as f64 / requested_bytes as f64);
-        let each = numbers::latency(time_ns / requests.max(1));
-        let in_flight = time_ns as f64 / load.elapsed_ns.max(1) as f64;
-        let times = format!(", {each} per request, {in_flight:.1} in flight");
-        let times = if requests > 0 { times } else { String::new() };
-        format!("{} {share} of the bytes{times}", layer_name(flow, target))
-    };
-    let flows = load.flows.iter().filter(|_| requested_bytes > 0);
-    flows.map(device).collect::<Vec<_>>().join("; ")
+/// Names of the columns after that of the layer.
+const COLUMNS: [&str; 7] = ["MB/s", "of bytes", "requests/s", "size", "in flight", "each took", "alone"];
+
+/// Returns the cells of those columns. A cell is empty if the layer does not count it.
+fn cells(row: &LayerRow) -> [String; COLUMNS.len()] {
+    let number = |value: Option<f64>| value.and_then(amount).unwrap_or_default();
+    let time = |ns: Option<f64>| ns.map_or(String::new(), |ns| numbers::latency(ns as u64));
+    [
+        number(row.bytes_per_second.map(|bytes| bytes / 1e6)),
+        row.bytes_share.map_or(String::new(), percent),
+        number(row.requests_per_second),
+        row.request_bytes.map_or(String::new(), |bytes| size::binary(bytes as u64)),
+        row.in_flight.map_or(String::new(), |count| format!("{count:.1}")),
+        time(row.request_ns),
+        time(row.alone_ns),
+    ]
 }
 
-fn layer_name(flow: &Flow, target: &Target) -> String {
-    target.layers.get(flow.layer as usize).map(|layer| printable(&layer.name)).unwrap_or_default()
+/// Returns the table of layers, without the columns that are empty; no lines where no layer counts.
+fn layer_table(phase: &PhaseRecord, target: &Target, style: &Style) -> Vec<String> {
+    let rows = layers::rows(phase, target);
+    if rows.is_empty() {
+        return Vec::new();
+    }
+    let mut table = vec![("layers".to_owned(), COLUMNS.map(String::from), "")];
+    table.extend(rows.iter().map(|row| (style.foreign(&row.name), cells(row), row.note.as_str())));
+    let width = |text: &String| text.chars().count();
+    let names = table.iter().map(|(name, ..)| width(name)).max().unwrap_or(0);
+    let widths: Vec<_> = (0..COLUMNS.len())
+        .map(|at| {
+            let is_empty = table[1..].iter().all(|(_, cells, _)| cells[at].is_empty());
+            let widest = table.iter().map(|(_, cells, _)| width(&cells[at])).max().unwrap_or(0);
+            if is_empty { None } else { Some(widest + 2) }
+        })
+        .collect();
+    let line = |(name, cells, note): (String, [String; COLUMNS.len()], &str)| {
+        let cells = cells.iter().zip(&widths).filter_map(|(cell, width)| Some((cell, (*width)?)));
+        let cells: String = cells.map(|(cell, width)| format!("{cell:>width$}")).collect();
+        format!("  {name:names$}{}  {note}", cells.trim_end()).trim_end().to_owned()
+    };
+    table.into_iter().map(line).collect()
 }
 
 /// Returns the share of a link that the rate of a data test takes: "79 % of what PCIe 3.0 x4 carries (3.94 GB/s)". The

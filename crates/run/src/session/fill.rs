@@ -35,7 +35,6 @@ impl Session {
             let time = Time { measured_ns: left_ns, budget_ns: left_ns };
             let options = MeasureOptions {
                 precision_goal: None,
-                delay: None,
                 part: Part::Whole,
                 cache: self.plan.cache,
                 fills: Some(index),

@@ -1,0 +1,139 @@
+//! Work of the layers under a test, a row each: the test itself, then each layer before those below it.
+
+use model::Target;
+use model::layer::{Layer, LayerKind};
+use model::run::{Flow, Load, PhaseRecord};
+
+use crate::numbers::percent;
+use crate::printable;
+
+/// Fewest requests whose mean time says anything: the kernel counts it in milliseconds.
+const REQUESTS_MIN: f64 = 20.0;
+/// A program's threads that take or want less than this share of a CPU are not worth a note.
+const CPU_SHARE_MIN: f64 = 0.01;
+
+/// Work of a layer. Figures that its kind does not count are `None`.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct LayerRow {
+    /// Name of the layer.
+    pub name: String,
+    /// Bytes a second.
+    pub bytes_per_second: Option<f64>,
+    /// Its bytes over those of the test.
+    pub bytes_share: Option<f64>,
+    /// Requests a second.
+    pub requests_per_second: Option<f64>,
+    /// Mean size of a request.
+    pub request_bytes: Option<f64>,
+    /// Mean number of requests in flight.
+    pub in_flight: Option<f64>,
+    /// Mean time of a request.
+    pub request_ns: Option<f64>,
+    /// The same with one operation in flight.
+    pub alone_ns: Option<f64>,
+    /// Facts without a column.
+    pub note: String,
+}
+
+/// Counts of a layer in the direction in which the test moves most bytes.
+struct Counts {
+    bytes: f64,
+    requests: f64,
+    request_ns: Option<f64>,
+}
+
+impl Counts {
+    fn new(flow: &Flow, is_read: bool) -> Self {
+        let [bytes, requests, time_ns] = match is_read {
+            true => [flow.read_bytes, flow.reads, flow.read_ns],
+            false => [flow.written_bytes, flow.writes, flow.write_ns],
+        }
+        .map(|count| count as f64);
+        Self { bytes, requests, request_ns: (requests >= REQUESTS_MIN).then(|| time_ns / requests) }
+    }
+}
+
+/// Returns the rows; none for a test without bytes, or where no layer counts.
+pub(crate) fn rows(phase: &PhaseRecord, target: &Target) -> Vec<LayerRow> {
+    let Some(load) = phase.seen.load.as_ref().filter(|load| load.read_bytes + load.written_bytes > 0) else {
+        return Vec::new();
+    };
+    let single = phase.judged.sensitivity.as_ref().and_then(|answers| answers.single.as_ref());
+    let alone = single.and_then(|single| single.load.as_ref());
+    let layer = |(at, layer): (u32, &Layer)| {
+        let of = |load: &Load| load.flows.iter().find(|flow| flow.layer == at).cloned();
+        let mut row = LayerRow { name: printable(&layer.name), ..LayerRow::default() };
+        if let Some(flow) = of(load) {
+            row.fill(layer.kind, &flow, load);
+        }
+        row.alone_ns = alone.and_then(|load| Counts::new(&of(load)?, load.is_read()).request_ns);
+        row
+    };
+    let test = LayerRow {
+        in_flight: phase.figures.latency_ns.as_ref().map(|all| all.mean as f64 * per_ns(load.ops, load)),
+        request_ns: phase.figures.latency_ns.as_ref().map(|latency| latency.mean as f64),
+        alone_ns: single.map(|single| 1e9 / single.after_ops_per_second),
+        bytes_share: None,
+        ..LayerRow::with_rates(requested(load), load.ops as f64, load)
+    };
+    let test = LayerRow { name: "test".into(), ..test };
+    let calls = wording::calls(phase).into_iter().filter(|(count, ..)| *count != load.ops);
+    let calls = calls.map(|(count, mean_bytes, word)| LayerRow {
+        name: format!("{word} calls"),
+        ..LayerRow::with_rates(count as f64 * mean_bytes, count as f64, load)
+    });
+    std::iter::once(test).chain(calls).chain((0..).zip(&target.layers).map(layer)).collect()
+}
+
+/// Returns the bytes of the test in the direction in which it moves most.
+fn requested(load: &Load) -> f64 {
+    load.read_bytes.max(load.written_bytes) as f64
+}
+
+fn per_ns(count: u64, load: &Load) -> f64 {
+    count as f64 / load.elapsed_ns.max(1) as f64
+}
+
+impl LayerRow {
+    fn with_rates(bytes: f64, requests: f64, load: &Load) -> Self {
+        let seconds = load.elapsed_ns.max(1) as f64 / 1e9;
+        Self {
+            bytes_per_second: Some(bytes / seconds),
+            bytes_share: Some(bytes / requested(load)),
+            requests_per_second: Some(requests / seconds),
+            request_bytes: (requests > 0.0).then(|| bytes / requests),
+            ..Self::default()
+        }
+    }
+
+    fn fill(&mut self, kind: LayerKind, flow: &Flow, load: &Load) {
+        let name = std::mem::take(&mut self.name);
+        *self = match kind {
+            LayerKind::Device => {
+                let counts = Counts::new(flow, load.is_read());
+                let request_ns = counts.request_ns;
+                let in_flight =
+                    request_ns.map(|time_ns| time_ns * counts.requests / load.elapsed_ns.max(1) as f64);
+                Self { in_flight, request_ns, ..Self::with_rates(counts.bytes, counts.requests, load) }
+            }
+            LayerKind::Fuse => Self {
+                in_flight: (flow.samples > 0).then(|| flow.in_flight_sum as f64 / flow.samples as f64),
+                ..Self::default()
+            },
+            LayerKind::Daemon => Self { note: cpu_note(flow, load), ..Self::default() },
+            _ => Self::default(),
+        };
+        self.name = name;
+    }
+}
+
+/// Returns the CPU time of a program's threads: "12 % of a CPU, waited for one 3 %".
+fn cpu_note(flow: &Flow, load: &Load) -> String {
+    let [on, waiting] = [flow.cpu_ns, flow.run_delay_ns].map(|time_ns| per_ns(time_ns, load));
+    let on_text = format!("{} of a CPU", percent(on));
+    match (on >= CPU_SHARE_MIN, waiting >= CPU_SHARE_MIN) {
+        (_, true) => format!("{on_text}, waited for one {}", percent(waiting)),
+        (true, false) => on_text,
+        (false, false) => String::new(),
+    }
+}
