@@ -3,7 +3,7 @@
 use model::plan::WRITE_LIMIT_BYTES_MAX;
 use model::request::{Allow, Request, Seconds};
 use model::size::Size;
-use model::workload::{CacheMode, Probing};
+use model::workload::CacheMode;
 
 /// Limit of the total time, so long that counts end every test.
 const TOTAL: Seconds = Seconds(1e7);
@@ -17,7 +17,7 @@ pub fn request(program: impl Into<String>, tests: Vec<String>, size_bytes: Optio
         total: Some(TOTAL),
         cache: Some(CacheMode::AsIs),
         // Only streams from a server are tried: the programs' tests end by counts.
-        probe: Some(Probing::Reads),
+        probe: Some(true),
         // The tests write as much as was asked for.
         write_limit: Some(Size::Bytes(WRITE_LIMIT_BYTES_MAX)),
         // The originals keep no space free; files that do not fit are refused all the same.

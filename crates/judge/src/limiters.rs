@@ -186,7 +186,7 @@ fn doubts(reading: &Reading<'_>, limiter: Option<Limiter>) -> Vec<Observation> {
 /// Returns a step that may clear up an unclear verdict.
 fn next_step(reading: &Reading<'_>) -> Advice {
     if waits_for_target(reading) && !reading.has_experiments() {
-        saturation::untried_advice(reading)
+        Advice::DepthUntried {}
     } else {
         Advice::MeasureLonger {}
     }

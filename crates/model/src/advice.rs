@@ -123,8 +123,6 @@ kinds! {
         MoreDepth {}
         /// More operations in flight might reach a higher rate, by Little's law.
         MoreInFlightMight { in_flight: Count, ops_per_second: OpsPerSecond }
-        /// No experiment tried more depth, because the test writes.
-        DepthUntriedWrites {}
         /// No experiment tried more depth.
         DepthUntried {}
         /// Use threads for the CPUs that are left.

@@ -15,7 +15,8 @@ mod volume;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use crate::experiment::{self, Experiment};
+use crate::experiment;
+use crate::layer::{Layer, LayerKind};
 use crate::machine::Machine;
 use crate::mix;
 use crate::request::{Allow, MixTexts, Percent, Request, SECONDS_MAX, Seconds};
@@ -24,7 +25,7 @@ use crate::spec::{self, Defaults};
 use crate::sweep::Sweep;
 use crate::target::{Backing, Target};
 use crate::user_error::UserError;
-use crate::workload::{Arrival, CacheMode, DataVerb, DataWork, Engine, FileVerb, Probing, Work, Workload};
+use crate::workload::{Arrival, CacheMode, DataVerb, DataWork, Engine, FileVerb, Work, Workload};
 pub use checks::check_clients;
 pub use checks::shared_directory;
 use checks::{
@@ -40,9 +41,7 @@ use requested::{
     RequestedTests, SweptTest, add_supported_tests, check_loads, check_shares, expand, phase_id,
 };
 use room::{Room, Rooms, Writes};
-use volume::{
-    estimate, experiments_ns, leave_bytes_to_experiments, share_write_limit, stop_of, whole_seconds,
-};
+use volume::{estimate, experiments_ns, share_write_limit, stop_of, whole_seconds};
 
 pub use dataset::{DataGroup, Dataset, power_of_two_within};
 pub use precondition::{FILLS, Precondition, ROUNDS_MAX, ROUNDS_MIN};
@@ -108,10 +107,9 @@ pub struct Plan {
     /// count.
     #[serde(default)]
     pub has_server: bool,
-    /// Tests on which experiments are made after all tests, to find their limiters. Documents of older versions have
-    /// none.
-    #[serde(default = "no_experiments")]
-    pub probe: Probing,
+    /// True if experiments follow the tests, to find their limiters.
+    #[serde(default)]
+    pub has_experiments: bool,
     /// Requested tests, as specs, before the sweep and before replacements that this machine makes necessary.
     #[serde(default)]
     pub tests: Vec<String>,
@@ -247,11 +245,6 @@ impl PlannedPhase {
     pub fn requested_workload(&self) -> &Workload {
         self.replaced_workload.as_ref().unwrap_or(&self.workload)
     }
-}
-
-/// Returns the choice of documents that predate experiments.
-fn no_experiments() -> Probing {
-    Probing::None
 }
 
 /// Returns the engine of documents that predate the choice of engines.
@@ -462,9 +455,10 @@ fn plan_from(
             .help(format!("use --repeat 1 to {REPETITIONS_MAX}")));
     }
     let has_files = dataset.as_ref().is_some_and(|dataset| !dataset.groups.is_empty());
-    let probe = request.probe.unwrap_or(Probing::Reads);
+    let has_experiments = request.probe.unwrap_or(true);
     let probed_bytes = if target.may_compress() && has_files { PROBE_BYTES } else { 0 };
-    let refilled_bytes = dataset.as_ref().map_or(0, |dataset| dataset.refill_bytes_max(&phases, probe));
+    let refilled_bytes =
+        dataset.as_ref().map_or(0, |dataset| dataset.refill_bytes_max(&phases, has_experiments));
     let filled_bytes =
         precondition.as_ref().zip(dataset.as_ref()).map_or(0, |(fill, dataset)| fill.bytes_max(dataset));
     let extra_bytes = probed_bytes.saturating_add(refilled_bytes).saturating_add(filled_bytes);
@@ -484,10 +478,6 @@ fn plan_from(
         return plan_from(request, clients, places, FirstGuess { dataset_divisor, ..guess });
     }
     let bytes_to_write_max = bytes_to_write_max?;
-
-    if probe == Probing::Writes {
-        leave_bytes_to_experiments(&mut phases);
-    }
 
     let mut notes = notes(target);
     notes.extend(fewer_files);
@@ -510,8 +500,14 @@ fn plan_from(
     }
     notes.extend(depth_notes(&phases, machine));
     notes.extend(verify_note(request, &phases));
-    let (estimate_ns, estimate_spread_ns) =
-        estimate(&phases, precision_goal, dataset.as_ref(), precondition.as_ref(), repetitions, probe);
+    let (estimate_ns, estimate_spread_ns) = estimate(
+        &phases,
+        precision_goal,
+        dataset.as_ref(),
+        precondition.as_ref(),
+        repetitions,
+        has_experiments,
+    );
     let longest_ns = estimate_ns.saturating_add(estimate_spread_ns).saturating_mul(2);
     let is_zoned = |phase: &PlannedPhase| phase.workload.data().is_some_and(|data| data.zones.is_some());
     let usual_ns = match phases.iter().any(is_zoned) {
@@ -538,7 +534,7 @@ fn plan_from(
         server_ram_bytes: request
             .server_ram
             .map(|size| size.resolve(target.space.free_bytes, machine.memory_bytes)),
-        probe,
+        has_experiments,
         tests: asked_for,
         tests_where_possible: asked_where_possible,
         mixes: request.mixes.clone(),
@@ -623,39 +619,25 @@ impl Plan {
 
     /// Returns true if experiments may be made on a test.
     ///
-    /// The test must be timed, long enough, and read-only unless `--probe-writes` is set. Tests with a count are
-    /// excluded, except streams from a server: only experiments show whether the network is saturated there.
+    /// The test must be timed and long enough. Tests with a count are excluded, except streams from a server: only
+    /// experiments show whether the network is saturated there.
     pub fn may_probe(&self, phase: &PlannedPhase) -> bool {
         let is_timed = phase.stop.time_ns.is_some_and(|time_ns| time_ns >= EXPERIMENT_PHASE_NS_MIN);
-        let changes = match &phase.workload.work {
+        let can_repeat = match &phase.workload.work {
             // Once it is discarded, nothing is left for an experiment.
-            Work::Data(data) if data.verb == DataVerb::Discard => return false,
-            Work::Data(data) => data.writes(),
+            Work::Data(data) => data.verb != DataVerb::Discard,
             // For other threads, files with data are created again, and no limit counts those bytes.
-            Work::Files(files) if files.writes_data() => return false,
-            Work::Files(files) => files.verb.changes(),
-        };
-        let is_allowed = match self.probe {
-            Probing::None => false,
-            Probing::Reads => !changes,
-            Probing::Writes => true,
+            Work::Files(files) => !files.writes_data(),
         };
         let is_real = phase.workload.data().is_none() || phase.engine.does_io();
         let is_tried = is_timed || (self.has_server && experiment::is_counted_stream(phase));
-        is_tried && is_allowed && is_real
+        self.has_experiments && is_tried && can_repeat && is_real
     }
 
     /// Returns the part of the total time that tests leave to the experiments after them. It is the time that these
     /// take, but at most a fifth of the total.
     pub fn experiments_ns(&self) -> u64 {
-        experiments_ns(&self.phases, self.probe).min(self.total_ns / 5)
-    }
-
-    /// Returns the most bytes that one run of an experiment on a test may write; `None` for a test that writes none.
-    pub fn experiment_bytes(&self, phase: &PlannedPhase) -> Option<u64> {
-        // The test's own limit is two thirds of its part. All experiments on it share the last third.
-        let bytes = phase.stop.bytes.filter(|_| phase.workload.data().is_some_and(DataWork::writes))?;
-        Some(bytes / 2 / (Experiment::ALL.len() * experiment::RUNS) as u64)
+        experiments_ns(&self.phases, self.has_experiments).min(self.total_ns / 5)
     }
 
     /// Returns the most bytes that each client may still write from this test of a repetition on, with all that comes
@@ -664,14 +646,11 @@ impl Plan {
         let each_bytes = self.bytes_to_write_max / u64::from(self.repetitions.max(1));
         let later_bytes = each_bytes.saturating_mul(self.repetitions.saturating_sub(repetition).into());
         let to_come = &self.phases[index..];
-        let refilled_bytes =
-            self.dataset.as_ref().map_or(0, |dataset| dataset.refill_bytes_max(to_come, self.probe));
-        // Experiments come after all tests, on each of them.
-        let probed =
-            self.phases.iter().filter(|phase| self.probe == Probing::Writes && self.may_probe(phase));
-        let probed = probed.filter_map(|phase| self.experiment_bytes(phase));
-        let probed = probed.map(|bytes| bytes * (Experiment::ALL.len() * experiment::RUNS) as u64);
-        let bytes = to_come.iter().map(volume::bytes_max).chain(probed).chain([later_bytes, refilled_bytes]);
+        let refilled_bytes = self
+            .dataset
+            .as_ref()
+            .map_or(0, |dataset| dataset.refill_bytes_max(to_come, self.has_experiments));
+        let bytes = to_come.iter().map(volume::bytes_max).chain([later_bytes, refilled_bytes]);
         bytes.fold(0, u64::saturating_add)
     }
 
@@ -706,7 +685,7 @@ impl Plan {
             cache: Some(self.cache),
             verify: self.verify_all.then_some(true),
             server_ram: self.server_ram_bytes.map(Size::Bytes),
-            probe: Some(self.probe),
+            probe: Some(self.has_experiments),
             sweep: self.sweep.clone(),
             precondition: self.precondition.as_ref().map(Precondition::requested),
             write_limit: Some(Size::Bytes(self.write_limit_bytes)),
@@ -719,7 +698,10 @@ impl Plan {
 
 fn notes(target: &Target) -> Vec<String> {
     let mut notes = target.notes.clone();
+    let is = |layer: &Layer, kind| layer.kind == kind;
+    let shows_devices = target.layers.iter().any(|layer| is(layer, LayerKind::Device));
     match target.backing {
+        Backing::RemoteOrUserSpace if shows_devices => {}
         Backing::RemoteOrUserSpace => notes.push(format!(
             "{} is remote or user-space: skye reads no counters of the storage below",
             target.file_system
@@ -732,6 +714,13 @@ fn notes(target: &Target) -> Vec<String> {
         )),
         Backing::Simulated => notes.push(SIMULATED.into()),
         Backing::Memory | Backing::Devices => {}
+    }
+    for (at, _) in (0..).zip(&target.layers).filter(|(_, layer)| is(layer, LayerKind::PageCache)) {
+        let above = target.layers.iter().find(|layer| layer.below.contains(&at));
+        let name = above.map_or("", |layer| layer.name.as_str());
+        notes.push(format!(
+            "{name} is buffered: the page cache of its file may answer reads and absorb writes"
+        ));
     }
     if target.erased.is_some() {
         notes.push(format!("{} is erased: all its data is lost", target.path));
@@ -748,9 +737,21 @@ mod tests {
     use fixtures::on_disk;
 
     #[test]
+    fn visible_layers_below_a_server_replace_its_note() {
+        let mut target = fixtures::disk_that_polls(None);
+        target.backing = Backing::RemoteOrUserSpace;
+        target.layers = vec![Layer { below: vec![1], ..Layer::new(LayerKind::Fuse, "fuse.bindfs") }];
+        let has = |target: &Target, text: &str| notes(target).iter().any(|note| note.contains(text));
+        assert!(has(&target, "reads no counters"));
+        let loop_device = Layer { below: vec![2], ..Layer::new(LayerKind::Device, "loop0") };
+        target.layers.extend([loop_device, Layer::new(LayerKind::PageCache, "page cache")]);
+        assert!(!has(&target, "reads no counters") && has(&target, "loop0 is buffered"));
+    }
+
+    #[test]
     fn plans_of_older_documents_can_be_read() {
         let mut plan = serde_json::to_value(on_disk(&["read"])).unwrap();
-        for key in ["verify_all", "tests", "sweep", "precision_goal", "server_ram_bytes", "probe"] {
+        for key in ["verify_all", "tests", "sweep", "precision_goal", "server_ram_bytes", "has_experiments"] {
             plan.as_object_mut().unwrap().remove(key);
         }
         for key in ["engine", "replaced_workload", "group"] {

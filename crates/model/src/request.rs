@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use crate::load::LoadFile;
 use crate::nearest;
 use crate::size::Size;
-use crate::workload::{CacheMode, Probing, RequestedEngine, spec_words};
+use crate::workload::{CacheMode, RequestedEngine, spec_words};
 pub use options::{Flag, FlagValue, RequestOption};
 use options::{Settable, is_default, options};
 
@@ -94,12 +94,8 @@ options! {
     verify: Option<bool> [run ab] "verify" Is("true"); like "--verify";
     /// Memory of the target's server: reads of a data set that fits into it may bypass its disks.
     server_ram: Option<Size> [run] "server-ram" Text("SIZE"); like "--server-ram 64g", "--server-ram 2xRAM";
-    /// Tests on which experiments are made to find their limiters.
-    probe: Option<Probing> [run]
-        /// Skip the experiments after the tests; limiters are inferred from counters alone.
-        "no-probe" Is("none"),
-        /// Also experiment on tests that write; the bytes count towards the write limit.
-        "probe-writes" Is("writes"); like "--no-probe", "--probe-writes";
+    /// Skip the experiments after the tests; limiters are inferred from counters alone.
+    probe: Option<bool> [run] "no-probe" Is("false"); like "--no-probe";
     /// Fill the data before the tests, and measure each test in rounds until five are steady (SNIA's method).
     precondition: Option<Preconditioning> [run]
         /// Write all data twice, then repeat each test for --time until five rounds are steady, at most 25 times.

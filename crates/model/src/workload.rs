@@ -299,18 +299,6 @@ spec_words! {
     }
 }
 
-spec_words! {
-    /// Tests on which experiments are made, once all tests are done, to find out what limits them.
-    Probing {
-        /// No test.
-        None = "none",
-        /// Tests that change nothing.
-        Reads = "reads",
-        /// All tests, also those that write and make files.
-        Writes = "writes",
-    }
-}
-
 impl DataVerb {
     /// Returns the pattern of a test that names none.
     fn pattern(self) -> (Access, u64) {

@@ -17,6 +17,8 @@ const CPU_SHARE_MIN: f64 = 0.01;
 pub(crate) struct LayerRow {
     /// Name of the layer.
     pub name: String,
+    /// Layers above it, on the longest way from the test.
+    pub depth: usize,
     /// Bytes a second.
     pub bytes_per_second: Option<f64>,
     /// Its bytes over those of the test.
@@ -60,9 +62,11 @@ pub(crate) fn rows(phase: &PhaseRecord, target: &Target) -> Vec<LayerRow> {
     };
     let single = phase.judged.sensitivity.as_ref().and_then(|answers| answers.single.as_ref());
     let alone = single.and_then(|single| single.load.as_ref());
+    let depths = depths(&target.layers);
     let layer = |(at, layer): (u32, &Layer)| {
         let of = |load: &Load| load.flows.iter().find(|flow| flow.layer == at).cloned();
-        let mut row = LayerRow { name: printable(&layer.name), ..LayerRow::default() };
+        let depth = depths[at as usize];
+        let mut row = LayerRow { name: printable(&layer.name), depth, ..LayerRow::default() };
         if let Some(flow) = of(load) {
             row.fill(layer.kind, &flow, load);
         }
@@ -107,7 +111,7 @@ impl LayerRow {
     }
 
     fn fill(&mut self, kind: LayerKind, flow: &Flow, load: &Load) {
-        let name = std::mem::take(&mut self.name);
+        let (name, depth) = (std::mem::take(&mut self.name), self.depth);
         *self = match kind {
             LayerKind::Device => {
                 let counts = Counts::new(flow, load.is_read());
@@ -123,16 +127,30 @@ impl LayerRow {
             LayerKind::Daemon => Self { note: cpu_note(flow, load), ..Self::default() },
             _ => Self::default(),
         };
-        self.name = name;
+        (self.name, self.depth) = (name, depth);
     }
 }
 
-/// Returns the CPU time of a program's threads: "12 % of a CPU, waited for one 3 %".
+/// Returns the number of layers above each, on the longest way. Each layer comes before those below it.
+fn depths(layers: &[Layer]) -> Vec<usize> {
+    let mut depths = vec![1; layers.len()];
+    for (at, layer) in layers.iter().enumerate() {
+        for below in &layer.below {
+            let deeper = depths[at] + 1;
+            if let Some(depth) = depths.get_mut(*below as usize) {
+                *depth = deeper.max(*depth);
+            }
+        }
+    }
+    depths
+}
+
+/// Returns the CPU time of a program's threads: "12 % of a CPU, waited for a CPU 3 %".
 fn cpu_note(flow: &Flow, load: &Load) -> String {
     let [on, waiting] = [flow.cpu_ns, flow.run_delay_ns].map(|time_ns| per_ns(time_ns, load));
     let on_text = format!("{} of a CPU", percent(on));
     match (on >= CPU_SHARE_MIN, waiting >= CPU_SHARE_MIN) {
-        (_, true) => format!("{on_text}, waited for one {}", percent(waiting)),
+        (_, true) => format!("{on_text}, waited for a CPU {}", percent(waiting)),
         (true, false) => on_text,
         (false, false) => String::new(),
     }

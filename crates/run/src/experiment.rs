@@ -7,7 +7,7 @@ use std::ops::Range;
 use model::experiment::{self, Experiment};
 use model::plan::PlannedPhase;
 use model::run::{Interval, Load, PhaseRecord, Response, Status};
-use model::workload::{CacheMode, Engine};
+use model::workload::{CacheMode, DataWork, Engine};
 
 use crate::data_phase::Part;
 use crate::drive::PhaseEvent;
@@ -41,6 +41,9 @@ impl Session {
         let in_flight = f64::from(variant.phase.workload.in_flight().max(plain.workload.in_flight()));
         let time_ns = (CHANGED_OPS * in_flight * 1e9 / record.figures.rate.steady_or_whole()?) as u64;
         let time_ns = time_ns.clamp(CHANGED_NS.start, CHANGED_NS.end);
+        if writes(phase) && self.left_bytes() < bytes_of(record, time_ns) {
+            return None;
+        }
         let mut rates = [const { None }; CHANGE_SEQUENCE.len()];
         let mut load = None;
         for (rate, is_changed) in rates.iter_mut().zip(CHANGE_SEQUENCE) {
@@ -90,7 +93,7 @@ impl Session {
             phase.stop.passes = Some(1);
         }
         phase.stop.time_ns = Some(time_ns);
-        phase.stop.bytes = self.plan().experiment_bytes(&phase);
+        phase.stop.bytes = writes(&phase).then(|| self.left_bytes());
         let time = Time { measured_ns: time_ns, budget_ns: time_ns.saturating_mul(4) };
         let is_stream = phase.workload.data().is_some_and(|data| data.is_stream() && !data.writes());
         // The test has left the stream in the page cache, so it would no longer come from its device.
@@ -102,6 +105,18 @@ impl Session {
         let record = self.measure(&phase, repetition, time, options, on_event);
         (record.status == Status::Done).then_some(record)
     }
+}
+
+fn writes(phase: &PlannedPhase) -> bool {
+    phase.workload.data().is_some_and(DataWork::writes)
+}
+
+/// Returns the bytes that all runs of an experiment write at most, each of this time. A change at most multiplies the rate by
+/// its factor.
+fn bytes_of(record: &PhaseRecord, time_ns: u64) -> u64 {
+    let rate = record.figures.rate.bytes_per_second.unwrap_or(0.0);
+    let times = experiment::RUNS as f64 * f64::from(1 + experiment::FACTOR) / 2.0;
+    (rate * times * time_ns as f64 / 1e9) as u64
 }
 
 /// Returns the rate of a short run; `None` if it has none.

@@ -10,7 +10,6 @@ use model::plan;
 use model::request::{Request, Seconds};
 use model::run::{Environment, Pairing};
 use model::size::{self, Size};
-use model::workload::Probing;
 use model::{Comparison, Machine, Plan, Target};
 use observe::Root;
 use report::compare::{self, Side};
@@ -269,7 +268,7 @@ fn in_each_run(failure: Failure, runs: u64) -> Failure {
 /// is.
 fn request(arguments: &AbArguments, found: &[SideTarget; 2], machine: &Machine) -> Result<Request, Failure> {
     let flags = arguments.work.request();
-    let mut request = Request { write_limit: None, repeat: Some(1), probe: Some(Probing::None), ..flags };
+    let mut request = Request { write_limit: None, repeat: Some(1), probe: Some(false), ..flags };
     if request.preset.is_none() {
         request.time.get_or_insert(TIME);
     }

@@ -11,7 +11,6 @@ use model::request::Allow;
 use model::run::Environment;
 use model::size::Size;
 use model::target::Backing;
-use model::workload::Probing;
 use model::{Request, UserError};
 use report::text::ClientChecks;
 use run::hang_detection;
@@ -141,7 +140,7 @@ impl ConnectedClients {
         let shift = share_remote_directory(&found).then(|| on_first_machine(&found));
         let request = Request { shift: request.shift.or(shift), ..request };
         // An experiment changes the load of one client, which says nothing about the sum.
-        let request = Request { probe: Some(Probing::None), ..request };
+        let request = Request { probe: Some(false), ..request };
         let places: Vec<_> = found
             .iter()
             .zip(&clients_on_file_system)
@@ -356,7 +355,7 @@ fn directories_of(fleet: &mut Fleet, found: &[ClientTarget]) -> Result<Vec<usize
     let request = Request {
         tests: vec!["create".into()],
         files: Some(model::request::Count(1)),
-        probe: Some(Probing::None),
+        probe: Some(false),
         allow: DOCTOR_ALLOWANCES.into(),
         ..Request::default()
     };

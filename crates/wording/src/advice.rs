@@ -76,7 +76,6 @@ pub(crate) fn words(advice: &Advice) -> &'static str {
         MoreInFlightMight { .. } => {
             "With {in_flight} operations in flight, the rate might reach {ops_per_second} at the same latency (Little's law)."
         }
-        DepthUntriedWrites {} => "More depth was not tried, because the test writes: add --probe-writes.",
         DepthUntried {} => "More depth was not tried.",
         MoreThreadsUpTo { .. } => {
             "Try {threads} threads (:t{threads}): up to {times} times the rate, if CPUs are free."

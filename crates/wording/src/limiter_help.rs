@@ -251,7 +251,7 @@ explained! {
         evidence: "A stream through the page cache, whose bytes crossed an interface; no experiment was made, and no \
             limit of the interface is known or reached. The kernel reads ahead and writes behind, so the depth of the \
             test is no evidence.",
-        try_next: "Drop --no-probe, and add --probe-writes for tests that write.",
+        try_next: "Drop --no-probe, or raise --write-limit.",
         does_not_mean: "Both limits at once.",
         untested: "SMB. Tested on sshfs and NFS.",
     }

@@ -2,6 +2,7 @@
 //! compares the bottleneck with the limiter that skye names. `cargo xtask rejudge` repeats this step with kept rows.
 
 mod corpus;
+mod counters;
 mod grammar;
 mod guests;
 mod rigs;
@@ -16,7 +17,7 @@ use anyhow::{Context, Result, ensure};
 use model::Run;
 use model::json::FromJson;
 
-use self::corpus::Row;
+use self::corpus::{AtServer, Row};
 pub(super) use self::grammar::Part;
 use self::grammar::{FileState, Load, Stack};
 use self::guests::GuestStack;
@@ -264,7 +265,7 @@ fn examine_built(
     if is_checked {
         rigs.take_served_bytes(true)?;
     }
-    let run = measured(binary, &path, stack, purpose)?;
+    let run = measured(binary, &path, stack, &stack.loads, purpose)?;
     ensure!(run.phases.len() == stack.loads.len(), "skye measured {} tests", run.phases.len());
     if let (true, [(load, truth, _)], [phase]) = (is_checked, &mut rows[..], &run.phases[..]) {
         // skye has files of its own, and may empty caches before it reads them.
@@ -273,17 +274,39 @@ fn examine_built(
             truth.is_answered = None;
         }
     }
-    for ((load, truth, row), phase) in rows.iter_mut().zip(&run.phases) {
+    let at_server = match &rows[..] {
+        [(load, ..), ..] if stack.has_log() && !is_checked && purpose != Purpose::Check => {
+            at_server(binary, &path, stack, *load, rigs)?
+        }
+        _ => None,
+    };
+    let at_server = std::iter::once(at_server).chain(std::iter::repeat(None));
+    for (((load, truth, row), phase), at_server) in rows.iter_mut().zip(&run.phases).zip(at_server) {
         *row = sure(stack, *load, truth).zip(truth.is_answered).map(|(bottleneck, is_answered)| Row {
             stack: stack.words(),
             parts: stack.part_words(),
             bottleneck: bottleneck.word().to_owned(),
             is_answered,
             layers: stack.layers(),
+            at_server,
             run: corpus::cut(&run, phase),
         });
     }
     Ok(rows)
+}
+
+/// Measures a load without experiments, and compares the requests at the server with its log.
+fn at_server(
+    binary: &Path,
+    path: &Path,
+    stack: &Stack,
+    load: Load,
+    rigs: &mut Rigs,
+) -> Result<Option<AtServer>> {
+    rigs.take_log()?;
+    let run = measured(binary, path, stack, &[load], Purpose::Check)?;
+    let phase = run.phases.first().context("a run without a test")?;
+    Ok(AtServer::new(&rigs.take_log()?, phase, &run.environment.target.layers))
 }
 
 /// Returns a command that runs a program where the kernel's counters of FUSE are mounted, or not.
@@ -297,14 +320,14 @@ fn with_fusectl(binary: &Path, is_mounted: bool) -> Command {
     command
 }
 
-fn measured(binary: &Path, path: &Path, stack: &Stack, purpose: Purpose) -> Result<Run> {
+fn measured(binary: &Path, path: &Path, stack: &Stack, loads: &[Load], purpose: Purpose) -> Result<Run> {
     let mut command = match stack.has_fusectl {
         Some(has_fusectl) => with_fusectl(binary, has_fusectl),
         None => Command::new(binary),
     };
     command.arg("run").arg(path).args("--size 64m --time 2 --quiet --no-save --json -".split(' '));
     command.args(["--allow", "low-space,busy"]).stdin(Stdio::null()).stderr(Stdio::inherit());
-    stack.loads.iter().for_each(|load| {
+    loads.iter().for_each(|load| {
         command.args(["--test", &load.spec()]);
     });
     if purpose == Purpose::Check {

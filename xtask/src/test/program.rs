@@ -125,10 +125,11 @@ impl Job<'_> {
         let start = Instant::now();
         let mut events = Events { target, selection, ..Events::default() };
         self.run_to_its_end(&mut events)?;
-        let failed = events.ended.iter().filter(|test| test.outcome == Outcome::Failed).count();
-        if !events.ended.is_empty() {
-            let (count, took) = (events.ended.len() - failed, start.elapsed().as_secs_f64());
-            println!("{:<18} {count:4} passed, {failed} failed, {took:.1} s", events.target);
+        let of = |outcome| events.ended.iter().filter(|test| test.outcome == outcome).count();
+        let (passed, failed, took) =
+            (of(Outcome::Passed), of(Outcome::Failed), start.elapsed().as_secs_f64());
+        if passed + failed > 0 {
+            println!("{:<18} {passed:4} passed, {failed} failed, {took:.1} s", events.target);
         }
         Ok(events.ended)
     }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use model::request::Request;
 use model::run::{PhaseRecord, ZoneRecord};
 use model::size;
-use model::workload::{CacheMode, Probing};
+use model::workload::CacheMode;
 
 use super::{FileScan, Layout, Verb};
 use crate::work;
@@ -28,7 +28,7 @@ pub fn translate(layout: &Layout, size_bytes: u64, is_direct: bool) -> Request {
     Request {
         repeat: Some(passes),
         cache: Some(CacheMode::Cold),
-        probe: Some(Probing::None),
+        probe: Some(false),
         ..work::request("zcav", vec![spec], None)
     }
 }

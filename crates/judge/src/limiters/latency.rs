@@ -63,7 +63,7 @@ fn depth_advice(reading: &Reading<'_>) -> Vec<Advice> {
     }
     // A line between the test and its target may be nearly saturated.
     if reading.is_remote {
-        return vec![super::saturation::untried_advice(reading)];
+        return vec![Advice::DepthUntried {}];
     }
     let rate = reading.input.record.figures.rate.overall_ops_per_second.unwrap_or(0.0);
     // Little's law: the rate grows as much as the depth, if each operation takes no longer.
@@ -71,7 +71,7 @@ fn depth_advice(reading: &Reading<'_>) -> Vec<Advice> {
         in_flight: Count(reading.in_flight as u64 * u64::from(FACTOR)),
         ops_per_second: OpsPerSecond(rate * f64::from(FACTOR)),
     };
-    vec![depth_advice, super::saturation::untried_advice(reading)]
+    vec![depth_advice, Advice::DepthUntried {}]
 }
 
 /// Returns the advice for a target with room: the gain from more depth, where that was tried.
@@ -82,6 +82,6 @@ fn more_depth(reading: &Reading<'_>) -> Vec<Advice> {
             Advice::ChangeGave { change: depth.change.as_str().into(), times: Ratio(gain.value) },
             Advice::MoreDepth {},
         ],
-        _ => vec![super::saturation::untried_advice(reading)],
+        _ => vec![Advice::DepthUntried {}],
     }
 }

@@ -6,7 +6,6 @@ use model::experiment::FACTOR;
 use model::figure::{BytesPerSecond, Figure, OpsPerSecond, Share, Threshold, WaitClass};
 use model::observation::Observation;
 use model::run::{Confidence, PhaseRecord, Trust, Verdict};
-use model::workload::Probing;
 
 use super::latency::LARGE_BYTES;
 use super::{is_at_target, seen};
@@ -131,7 +130,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
         Limiter::ServerSaturated => Some(Advice::LookAtServer {}),
         _ if is_tried => None,
         _ if reading.is_inconclusive() => Some(Advice::MeasureLonger {}),
-        _ => Some(untried_advice(reading)),
+        _ => Some(Advice::DepthUntried {}),
     };
     let blocked = reading.budget.blocked;
     let is_both = matches!(unit, Some((Unit::Both, _))) && faster_test(reading).is_none();
@@ -165,18 +164,6 @@ fn counts_bytes(reading: &Reading<'_>) -> bool {
         Some((Unit::Both, _)) => reading.byte_share() > Some(0.5),
         // The kernel makes its own requests out of those of a stream.
         None => block_bytes >= LARGE_BYTES || reading.is_stream(),
-    }
-}
-
-/// Returns the advice for a row without experiments.
-pub(super) fn untried_advice(reading: &Reading<'_>) -> Advice {
-    let input = &reading.input;
-    let changes = input.data().is_some_and(|data| data.writes())
-        || input.files().is_some_and(|files| files.verb.changes());
-    if changes && input.plan.probe != Probing::Writes {
-        Advice::DepthUntriedWrites {}
-    } else {
-        Advice::DepthUntried {}
     }
 }
 

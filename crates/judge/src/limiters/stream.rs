@@ -165,12 +165,10 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     let (limiter, advice) = match share {
         _ if reached.is_some() => (Limiter::NetworkBandwidth, Advice::FasterLink {}),
         Some(share) if share >= SATURATED => (Limiter::NetworkBandwidth, Advice::FasterLink {}),
-        Some(_) if alternates_directions => (Limiter::Mixed, super::saturation::untried_advice(reading)),
-        Some(share) if share < NOT_SATURATED => {
-            (Limiter::RemoteLatency, super::saturation::untried_advice(reading))
-        }
+        Some(_) if alternates_directions => (Limiter::Mixed, Advice::DepthUntried {}),
+        Some(share) if share < NOT_SATURATED => (Limiter::RemoteLatency, Advice::DepthUntried {}),
         None if !reading.is_stream() => return None,
-        _ => (Limiter::NetworkUndetermined, super::saturation::untried_advice(reading)),
+        _ => (Limiter::NetworkUndetermined, Advice::DepthUntried {}),
     };
     let line_use = line.map(|line| line_use(network, line));
     let moved = moved.map(|(most, share)| Observation::LineMoved {

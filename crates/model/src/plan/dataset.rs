@@ -11,7 +11,7 @@ use crate::size;
 use crate::spec;
 use crate::target::Target;
 use crate::user_error::UserError;
-use crate::workload::{DataVerb, DataWork, Engine, Probing, Workload, ZONES_MAX};
+use crate::workload::{DataVerb, DataWork, Engine, Workload, ZONES_MAX};
 
 /// The files that data tests work on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -115,15 +115,14 @@ impl Dataset {
 
     /// Returns the most bytes that write discarded files again: after each test that discards, before the next test or
     /// experiment on the same files.
-    pub(super) fn refill_bytes_max(&self, phases: &[PlannedPhase], probe: Probing) -> u64 {
+    pub(super) fn refill_bytes_max(&self, phases: &[PlannedPhase], has_experiments: bool) -> u64 {
         let on = |phase: &PlannedPhase| self.group_of(&phase.workload).filter(|_| phase.engine.needs_files());
         let discards =
             |phase: &PlannedPhase| phase.workload.data().is_some_and(|data| data.verb == DataVerb::Discard);
         let again = |(index, phase): (usize, &PlannedPhase)| {
             let number = on(phase).filter(|_| discards(phase))?;
             let is_used = phases[index + 1..].iter().any(|later| on(later) == Some(number));
-            let is_probed =
-                || probe != Probing::None && phases[..index].iter().any(|one| on(one) == Some(number));
+            let is_probed = || has_experiments && phases[..index].iter().any(|one| on(one) == Some(number));
             (is_used || is_probed()).then_some(number)
         };
         let bytes = |number: usize| self.groups.get(number).map_or(0, |group| self.group_bytes(group));

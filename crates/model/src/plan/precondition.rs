@@ -150,7 +150,7 @@ mod tests {
     use crate::size::Size;
     use crate::spec;
     use crate::target::Backing;
-    use crate::workload::{Engine, Probing};
+    use crate::workload::Engine;
 
     const GIB: u64 = 1 << 30;
 
@@ -159,7 +159,7 @@ mod tests {
             precondition: Some(Preconditioning::Fill),
             size: Some(Size::Bytes(GIB)),
             time: Some(Seconds(10.0)),
-            probe: Some(Probing::None),
+            probe: Some(false),
             ..request_for(tests)
         }
     }

@@ -6,12 +6,12 @@ use crate::request::Seconds;
 use crate::size;
 use crate::target::Target;
 use crate::user_error::UserError;
-use crate::workload::{Access, CacheMode, DataVerb, DataWork, Engine, Probing, SyncMode, Work, Workload};
+use crate::workload::{Access, CacheMode, DataVerb, DataWork, Engine, SyncMode, Work, Workload};
 
 /// Bytes of the file that shows, before the first test, if the target compresses.
 pub const PROBE_BYTES: u64 = 1 << 20;
-/// Approximate duration of the experiments on one test. They are five turns of about 0.7 s with and without a pause,
-/// and a change in four runs of 0.9 s. Each has steps before and after it.
+/// Approximate duration of the experiments on one test. They are two changes, each in four runs of 0.9 s with steps before
+/// and after them.
 pub const EXPERIMENTS_NS: u64 = 8_500_000_000;
 /// Most bytes that a run without a preset writes, unless `--write-limit` is set.
 pub const WRITE_LIMIT_BYTES: u64 = 40_000_000_000;
@@ -160,15 +160,6 @@ pub(super) fn share_write_limit(
     Ok(parts.iter().fold(layout, |sum, part| sum.saturating_add(*part)).saturating_mul(repetitions))
 }
 
-/// Leaves a third of the bytes that each test on data may write to the experiments on it.
-pub(super) fn leave_bytes_to_experiments(phases: &mut [PlannedPhase]) {
-    for phase in phases.iter_mut().filter(|phase| phase.stop.time_ns.is_some()) {
-        if phase.workload.data().is_some() {
-            phase.stop.bytes = phase.stop.bytes.map(|bytes| bytes - bytes / 3);
-        }
-    }
-}
-
 /// Returns the most bytes that a phase writes by its counts; `None` if only time ends it.
 fn write_cap(phase: &PlannedPhase, dataset: Option<&Dataset>) -> Option<u64> {
     let stop = phase.stop;
@@ -226,7 +217,7 @@ pub(super) fn estimate(
     dataset: Option<&Dataset>,
     precondition: Option<&Precondition>,
     repetitions: u32,
-    probe: Probing,
+    has_experiments: bool,
 ) -> (u64, u64) {
     let moved = |bytes: u64| (bytes as f64 * FAST_NS_PER_BYTE, bytes as f64 * SLOW_NS_PER_BYTE);
     // Simulated time costs almost no real time.
@@ -269,7 +260,7 @@ pub(super) fn estimate(
         squares += ((high - low) / 2.0_f64).powi(2);
     }
     let each = f64::from(repetitions);
-    let probed = experiments_ns(phases, probe) as f64;
+    let probed = experiments_ns(phases, has_experiments) as f64;
     let startup_ns = if phases.iter().any(|phase| is_real(&phase)) { STARTUP_NS } else { 0.0 };
     // Some tests need no experiments.
     let spread = (squares * each * each + (probed / 4.0).powi(2)).sqrt() + (slow - fast) / 2.0 * each;
@@ -278,16 +269,9 @@ pub(super) fn estimate(
 
 /// Returns the approximate duration of the experiments to expect, which are those on blocks. Experiments on tests on
 /// files or of single bytes do not take long.
-pub(super) fn experiments_ns(phases: &[PlannedPhase], probe: Probing) -> u64 {
+pub(super) fn experiments_ns(phases: &[PlannedPhase], has_experiments: bool) -> u64 {
     let is_probed = |phase: &&PlannedPhase| {
-        let may_be = |data: &DataWork| {
-            let is_allowed = match probe {
-                Probing::None => false,
-                Probing::Reads => !data.writes(),
-                Probing::Writes => true,
-            };
-            is_allowed && !data.verb.is_bytes()
-        };
+        let may_be = |data: &DataWork| has_experiments && !data.verb.is_bytes();
         let is_long = phase.stop.time_ns.is_some_and(|time_ns| time_ns >= super::EXPERIMENT_PHASE_NS_MIN);
         is_long && phase.engine.needs_files() && phase.workload.data().is_some_and(may_be)
     };
@@ -296,12 +280,10 @@ pub(super) fn experiments_ns(phases: &[PlannedPhase], probe: Probing) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use crate::experiment::{Experiment, RUNS};
     use crate::plan::fixtures::{on_disk, planned, request_for};
     use crate::request::{Request, Seconds};
     use crate::size::Size;
     use crate::target::Backing;
-    use crate::workload::Probing;
 
     #[test]
     fn byte_tests_stop_after_one_pass_by_default() {
@@ -319,7 +301,7 @@ mod tests {
     #[test]
     fn file_tests_write_their_set_once_plus_each_round() {
         let most = |tests: &[&str]| {
-            let request = Request { probe: Some(Probing::None), ..request_for(tests) };
+            let request = Request { probe: Some(false), ..request_for(tests) };
             planned(&request, Backing::Devices, None).unwrap().bytes_to_write_max >> 10
         };
         assert_eq!(most(&["append:files=10:chunk=1k:passes=5"]), 10 + 5 * 10);
@@ -344,12 +326,12 @@ mod tests {
                 Request { size: Some(Size::Bytes(1 << 30)), probe: Some(probe), ..request_for(tests) };
             planned(&request, Backing::Devices, None).unwrap().bytes_to_write_max >> 30
         };
-        assert_eq!(most(&["discard"], Probing::Reads), 1, "the layout");
-        assert_eq!(most(&["discard", "read"], Probing::None), 2);
-        assert_eq!(most(&["discard", "discard:t2", "read"], Probing::None), 3);
-        assert_eq!(most(&["read", "discard"], Probing::None), 1);
-        assert_eq!(most(&["read", "discard"], Probing::Reads), 2, "an experiment may read it");
-        assert_eq!(most(&["discard", "read:compress=50"], Probing::None), 2, "other files");
+        assert_eq!(most(&["discard"], true), 1, "the layout");
+        assert_eq!(most(&["discard", "read"], false), 2);
+        assert_eq!(most(&["discard", "discard:t2", "read"], false), 3);
+        assert_eq!(most(&["read", "discard"], false), 1);
+        assert_eq!(most(&["read", "discard"], true), 2, "an experiment may read it");
+        assert_eq!(most(&["discard", "read:compress=50"], false), 2, "other files");
         let plan = on_disk(&["discard", "discard:ops=9"]);
         let stops: Vec<_> = plan.phases.iter().map(|phase| (phase.stop.passes, phase.stop.bytes)).collect();
         assert_eq!(stops, [(Some(1), None), (None, None)]);
@@ -362,7 +344,7 @@ mod tests {
             let request = Request {
                 size: Some(Size::Bytes(64 << 20)),
                 write_limit: Some(Size::Bytes(limit)),
-                probe: Some(Probing::None),
+                probe: Some(false),
                 ..request_for(&tests)
             };
             planned(&request, Backing::Devices, None).map(|plan| plan.bytes_to_write_max)
@@ -400,7 +382,7 @@ mod tests {
             let request = Request {
                 size: Some(Size::Bytes(4 << 30)),
                 time: time.map(Seconds),
-                probe: Some(Probing::None),
+                probe: Some(false),
                 ..request_for(tests)
             };
             let plan = planned(&request, Backing::Devices, None).unwrap();
@@ -425,33 +407,13 @@ mod tests {
     #[test]
     fn remaining_bytes_add_up_to_announced_bytes() {
         let tests = ["rw:rnd4k:q8", "write:seq1m", "create:files=9:size=1m", "discard:seq1m", "read"];
-        let request = Request { probe: Some(Probing::Writes), repeat: Some(3), ..request_for(&tests) };
+        let request = Request { probe: Some(true), repeat: Some(3), ..request_for(&tests) };
         let plan = planned(&request, Backing::Devices, None).unwrap();
         let laid_out_bytes = plan.dataset.as_ref().unwrap().layout_bytes_max();
         let to_come = |index, repetition| plan.remaining_bytes_max(index, repetition);
-        // Experiments are divided into runs of whole bytes, and only follow the last repetition.
-        let missing_bytes = plan.bytes_to_write_max - laid_out_bytes - to_come(0, 1);
-        assert!(missing_bytes < 1 << 10, "{missing_bytes} bytes are never taken");
+        assert_eq!(to_come(0, 1), plan.bytes_to_write_max - laid_out_bytes);
         assert_eq!(to_come(0, 1) - to_come(0, 2), plan.bytes_to_write_max / 3);
         assert_eq!(to_come(0, 3) - to_come(1, 3), plan.phases[0].stop.bytes.unwrap());
         assert_eq!(to_come(2, 3) - to_come(3, 3), plan.phases[2].stop.bytes.unwrap() + (9 << 20));
-    }
-
-    #[test]
-    fn experiment_writes_are_part_of_announced_bytes() {
-        let planned_with = |probe| {
-            let request =
-                Request { probe: Some(probe), ..request_for(&["write:rnd4k:q8", "write:seq1m", "read"]) };
-            planned(&request, Backing::Devices, None).unwrap()
-        };
-        let (reads, writes) = (planned_with(Probing::Reads), planned_with(Probing::Writes));
-        assert_eq!(reads.bytes_to_write_max, writes.bytes_to_write_max);
-        for (before, after) in reads.phases.iter().zip(&writes.phases).take(2) {
-            let all = before.stop.bytes.unwrap();
-            let experiments = writes.experiment_bytes(after).unwrap() * (Experiment::ALL.len() * RUNS) as u64;
-            assert!(experiments > 0 && after.stop.bytes.unwrap() + experiments <= all);
-        }
-        assert_eq!(writes.experiment_bytes(&writes.phases[2]), None);
-        assert!(writes.estimate_ns > reads.estimate_ns);
     }
 }

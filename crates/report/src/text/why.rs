@@ -94,7 +94,9 @@ fn layer_table(phase: &PhaseRecord, target: &Target, style: &Style) -> Vec<Strin
         return Vec::new();
     }
     let mut table = vec![("layers".to_owned(), COLUMNS.map(String::from), "")];
-    table.extend(rows.iter().map(|row| (style.foreign(&row.name), cells(row), row.note.as_str())));
+    table.extend(rows.iter().map(|row| {
+        (format!("{:1$}{2}", "", row.depth, style.foreign(&row.name)), cells(row), row.note.as_str())
+    }));
     let width = |text: &String| text.chars().count();
     let names = table.iter().map(|(name, ..)| width(name)).max().unwrap_or(0);
     let widths: Vec<_> = (0..COLUMNS.len())
@@ -124,7 +126,8 @@ pub(crate) fn link(phase: &PhaseRecord, target: &Target) -> Option<String> {
         // The share of each of several disks is not known here.
         (Some(_), Some(_)) => return None,
         (None, _) => {
-            let network = network?;
+            // Experiments that found the line full know better than the interface.
+            let network = network.filter(|network| network.line_bytes_per_second.is_none())?;
             (printable(&network.interface), network.speed_bits_per_second? as f64 / 8.0)
         }
     };

@@ -5,7 +5,7 @@ use model::Experiment;
 use model::experiment::EXPERIMENT_NS;
 use model::plan::PlannedPhase;
 use model::run::{PhaseRecord, Response, Sensitivity};
-use model::workload::{Engine, Probing};
+use model::workload::Engine;
 
 /// Largest share of a run's total time that experiments take.
 const SHARE_OF_TOTAL: f64 = 0.4;
@@ -16,7 +16,7 @@ impl Driver {
     /// Experiments come after all tests, so that they disturb none. They use the files of the last repetition, and
     /// their results hold for all. They go in rounds: when time runs out, no test has taken it all.
     pub(super) fn experiment(&mut self, side: &mut dyn Side) {
-        if self.plan.probe == Probing::None {
+        if !self.plan.has_experiments {
             return;
         }
         let total_ns = (self.plan.total_ns as f64 * SHARE_OF_TOTAL) as u64;

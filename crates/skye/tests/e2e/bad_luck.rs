@@ -226,6 +226,7 @@ fn hung_save_still_prints_results() {
 }
 
 #[test]
+#[ignore = "long"]
 fn hung_call_outside_timed_tests_is_reported() {
     xtask::require!(root, fuse);
     let hang = |hangs, from| Fuse::new(Faults { hang: Some((hangs, from)), ..Faults::default() });

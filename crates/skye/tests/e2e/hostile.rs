@@ -37,7 +37,7 @@ fn hello() -> Value {
 fn orders() -> Vec<Value> {
     let request = json!({
         "tests": ["read:rnd4k:buffered", "write:rnd4k:shared", "create:files=10:shared"], "size": "1m", "time": 0.02,
-        "probe": "none", "allow": ["low-space", "busy"]
+        "probe": false, "allow": ["low-space", "busy"]
     });
     let phase = |index: u32| {
         json!({"phase": {
@@ -304,7 +304,7 @@ impl Talk {
 
     /// Lets the agent plan these tests, and make its work directory.
     fn plan(&mut self, tests: &[&str], number: u32, count: u32) {
-        let request = json!({"tests": tests, "size": "1m", "time": 0.02, "probe": "none"});
+        let request = json!({"tests": tests, "size": "1m", "time": 0.02, "probe": false});
         let plan = json!({"request": request, "seed": 7, "number": number, "count": count, "clients_on_file_system": 1});
         self.order(&json!({"plan": plan}), "planned");
         let opened = self.order(&json!({"open": {}}), "opened");
@@ -439,7 +439,7 @@ fn agents_open_only_directories_of_live_peers() {
 #[test]
 fn plan_with_unknown_client_number_is_refused() {
     let home = scratch(ROOM);
-    let request = json!({"tests": ["create:shared:size=4k:files=100"], "time": 0.02, "probe": "none"});
+    let request = json!({"tests": ["create:shared:size=4k:files=100"], "time": 0.02, "probe": false});
     for (number, count) in [(5, 1), (1, 1), (0, 0)] {
         let plan = json!({"request": request, "seed": 7, "number": number, "count": count, "clients_on_file_system": 1});
         let mut talk = Talk::in_session(home.path(), "s");

@@ -19,8 +19,8 @@ const MPICH: (&str, &[&str]) = ("mpirun.mpich", &[]);
 /// Returns the program as ranks of a job.
 fn ranks((launcher, options): (&str, &[&str]), count: u32, program: Skye) -> Skye {
     let count = count.to_string();
-    // A job of Open MPI keeps its files in the directory for temporary ones.
-    program.through(launcher, &[&["-n", &count], options].concat())
+    // Jobs of Open MPI that start at once fail to make the directory that they share.
+    program.with_home_in("OMPI_MCA_orte_tmpdir_base").through(launcher, &[&["-n", &count], options].concat())
 }
 
 fn run(directory: &Path, words: &str) -> Skye {

@@ -58,6 +58,7 @@ impl Drop for Busy {
 }
 
 #[test]
+#[ignore = "long"]
 fn client_on_busy_cpu_is_named() {
     xtask::require!(root, loop, ext4);
     let _lock = exclusive_lock();

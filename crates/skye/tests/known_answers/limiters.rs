@@ -155,6 +155,7 @@ fn run_in_a_cpu_quota_is_quota_bound() {
 }
 
 #[test]
+#[ignore = "long"]
 fn busy_cpus_never_lead_to_a_wrong_limiter() {
     xtask::require!(root, loop, ext4, fuse, blkio);
     let _lock = exclusive_lock();
@@ -201,6 +202,7 @@ fn busy_cpus_never_lead_to_a_wrong_limiter() {
 }
 
 #[test]
+#[ignore = "long"]
 fn single_thread_on_fast_storage_is_cpu_bound() {
     xtask::require!(root, zram, ext4);
     let _lock = exclusive_lock();

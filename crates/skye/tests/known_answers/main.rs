@@ -101,6 +101,7 @@ fn has_no(document: &Value, code: &str) {
 }
 
 #[test]
+#[ignore = "long"]
 fn neighbour_io_is_reported_as_foreign_io() {
     xtask::require!(root, loop, ext4);
     let _lock = exclusive_lock();

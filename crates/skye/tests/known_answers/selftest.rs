@@ -234,6 +234,7 @@ fn children(parent: u32, word: &str) -> Vec<Pid> {
 }
 
 #[test]
+#[ignore = "long"]
 fn selftest_without_root_runs_unprivileged_cases() {
     xtask::require!(root, user);
     let _lock = exclusive_lock();

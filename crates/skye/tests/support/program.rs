@@ -158,6 +158,12 @@ impl Skye {
         self.through("sh", &["-c", &format!("ulimit {limit} && exec \"$@\""), "sh"])
     }
 
+    /// Puts the path of its home directory into this variable, too.
+    pub fn with_home_in(self, variable: &str) -> Self {
+        let home = self.home.path().to_owned();
+        self.env(variable, home)
+    }
+
     /// Runs it by another program, which gets the command line as its last arguments.
     pub fn through(mut self, program: &str, arguments: &[&str]) -> Self {
         let mut command = Command::new(program);

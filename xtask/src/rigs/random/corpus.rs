@@ -14,6 +14,7 @@ use model::layer::{Layer, LayerKind};
 use model::run::PhaseRecord;
 use serde::{Deserialize, Serialize};
 
+use super::counters::{self, Agreements};
 use super::grammar::Part;
 use super::score::Answer;
 
@@ -31,8 +32,20 @@ pub(super) struct Row {
     /// Kinds of its layers from the top down, as far as its parts make them; empty if they were not recorded.
     #[serde(default)]
     pub layers: Vec<LayerKind>,
+    /// Requests at the server of the rig; absent if it has none, or for the other loads on a stack.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_server: Option<AtServer>,
     /// The run with the one test; what no judgement reads is left out.
     pub run: Run,
+}
+
+/// Requests at a server, by its log and as skye counts them.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(super) struct AtServer {
+    /// Mean number in flight: by the log, and as counted.
+    pub in_flight: [f64; 2],
+    /// Mean time of each: by the log, and as counted.
+    pub request_ns: [f64; 2],
 }
 
 impl Row {
@@ -43,7 +56,13 @@ impl Row {
         let found = &self.run.environment.target.layers;
         let has_layers = (!self.layers.is_empty())
             .then(|| has_layers(found, &self.layers, self.stack.contains("unprivileged")));
-        Some(Answer::new(parts, bottleneck, self.is_answered, has_layers, self.run.phases.first()?))
+        let phase = self.run.phases.first()?;
+        // A cache or a file system answers some of the requests, and adds others.
+        let agreements = match self.is_answered {
+            true => Agreements::default(),
+            false => counters::compare(phase, found, self.at_server),
+        };
+        Some(Answer::new(parts, bottleneck, self.is_answered, has_layers, agreements, phase))
     }
 }
 

@@ -227,6 +227,7 @@ impl GuestStack {
             parts: part_words(&self.components),
             bottleneck: self.bottleneck.map_or("", Part::word).to_owned(),
             is_answered: false,
+            at_server: None,
             layers: self.layers.iter().rev().copied().collect(),
             run: corpus::cut(&run, phase),
         })

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Error, Result, ensure};
 use model::run::DeviceFrame;
 use observe::parse::{block_stat, mountinfo};
-use rig::{Rig, Spec};
+use rig::{RequestLog, Rig, Spec};
 use rustix::fs::{major, minor};
 
 use super::grammar::{Relief, Stack};
@@ -72,6 +72,14 @@ impl Rigs {
         }
         let served = self.place.take_served().map_err(Error::msg)?;
         Ok(of([served.bytes_read, served.bytes_written]))
+    }
+
+    /// Returns the requests that its server answered since the last call.
+    ///
+    /// # Errors
+    /// It has no server.
+    pub(super) fn take_log(&self) -> Result<RequestLog> {
+        self.place.take_served().map_err(Error::msg)
     }
 
     /// Relieves a part, or takes the relief back.

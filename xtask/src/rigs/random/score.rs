@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use model::run::{Confidence, Mark, PhaseRecord};
 use model::selftest::{self, Outcome};
 
+use super::counters::Agreements;
 use super::grammar::{Load, Part, Stack};
 use super::truth::Truth;
 
@@ -29,6 +30,7 @@ pub(super) struct Answer {
     bottleneck: Part,
     is_answered: bool,
     has_layers: Option<bool>,
+    agreements: Agreements,
     outcome: Outcome,
     is_confirmed: bool,
     has_mark: bool,
@@ -43,6 +45,7 @@ impl Answer {
         bottleneck: Part,
         is_answered: bool,
         has_layers: Option<bool>,
+        agreements: Agreements,
         phase: &PhaseRecord,
     ) -> Self {
         let verdict = phase.judged.verdict.as_ref();
@@ -67,6 +70,7 @@ impl Answer {
             bottleneck,
             is_answered,
             has_layers,
+            agreements,
             outcome: selftest::Truth::Limiters(bottleneck.right_limiters().to_vec()).judge(verdict, &[]),
             is_confirmed: confidence == Some(Confidence::Confirmed),
             has_mark: !marks.is_empty(),
@@ -125,6 +129,7 @@ struct Counts {
     groups: [(u32, u32); GROUPS.len()],
     layer_rows: u32,
     layers_found: u32,
+    agreements: Agreements,
 }
 
 impl Counts {
@@ -148,6 +153,7 @@ impl Counts {
         }
         self.layer_rows += u32::from(answer.has_layers.is_some());
         self.layers_found += u32::from(answer.has_layers == Some(true));
+        self.agreements += answer.agreements;
     }
 
     fn rows(self) -> u32 {
@@ -203,7 +209,9 @@ impl Scores {
     /// Returns the table by bottleneck, and the sums.
     pub(super) fn summary(&self) -> String {
         let mut text = self.table("bottleneck", &self.bottlenecks);
-        let Counts { answered, marks_missed, marks_false, groups, layer_rows, layers_found, .. } = self.all;
+        let Counts {
+            answered, marks_missed, marks_false, groups, layer_rows, layers_found, agreements, ..
+        } = self.all;
         let rows = self.all.rows();
         let _ = writeln!(
             text,
@@ -214,6 +222,16 @@ impl Scores {
             let _ = writeln!(text, "- {what} in {rows} rows; {named} name a right limiter.");
         }
         let _ = writeln!(text, "- The layers were found in {layers_found} of {layer_rows} rows.");
+        let Agreements { amounts, in_flight, server } = agreements;
+        let _ = writeln!(text, "- Bytes and requests of adjacent devices agree to 1 % in {amounts} pairs.");
+        let _ = writeln!(
+            text,
+            "- A device has no more requests in flight than that above it in {in_flight} pairs."
+        );
+        let _ = writeln!(
+            text,
+            "- Number and time of the requests at a server are within 10 % of its log in {server} rows."
+        );
         text
     }
 }

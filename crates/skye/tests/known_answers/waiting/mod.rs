@@ -72,6 +72,7 @@ fn is_invalid(document: &Value, code: &str) {
 }
 
 #[test]
+#[ignore = "long"]
 fn bimodal_latency_has_both_modes() {
     xtask::require!(root, fuse);
     let rig = start(Spec::fuse().service_us(2000).slow(0.05, 20_000).only_reads());
@@ -149,6 +150,7 @@ fn open_loop_p99_includes_stalls() {
 }
 
 #[test]
+#[ignore = "long"]
 fn test_ends_once_its_rate_is_precise() {
     xtask::require!(root, loop, ext4, blkio);
     let rig = start(disk().read_iops(5000));
@@ -180,6 +182,7 @@ fn test_ends_once_its_rate_is_precise() {
 }
 
 #[test]
+#[ignore = "long"]
 fn page_cache_share_matches_resident_pages() {
     xtask::require!(root, loop, ext4);
     let rig = start(disk());
@@ -295,6 +298,7 @@ fn tmpfs_target_and_server_cache_hits_are_detected() {
 }
 
 #[test]
+#[ignore = "long"]
 fn limit_step_is_found_at_its_time() {
     xtask::require!(root, loop, ext4, blkio);
     for test in sized(&["read:rnd4k:q8"][..], &["read:rnd4k:q8", "read:rnd4k:t8"]) {

@@ -1,0 +1,148 @@
+//! Compares the counters of a test's layers with each other, and with the log of the rig's server.
+
+use std::ops::AddAssign;
+
+use model::layer::{Layer, LayerKind};
+use model::run::{Flow, Load, PhaseRecord};
+use rig::{Direction, RequestLog};
+
+use super::corpus::AtServer;
+
+/// Largest difference of bytes or requests of adjacent layers, as a share.
+const DIFFERENCE_MAX: f64 = 0.01;
+/// Largest excess of the requests in flight of a layer over those of the layer above, as a factor.
+const EXCESS_MAX: f64 = 1.05;
+/// Largest difference between counters and the log of a server, as a share.
+const LOG_DIFFERENCE_MAX: f64 = 0.1;
+/// End of the log that is compared, and the end of that which is not: the test fades out.
+const WINDOW_NS: u64 = 1_200_000_000;
+const FADE_NS: u64 = 300_000_000;
+
+impl AtServer {
+    /// Compares the last part of a log with the only test of a run.
+    pub(super) fn new(log: &RequestLog, phase: &PhaseRecord, layers: &[Layer]) -> Option<Self> {
+        let load = phase.seen.load.as_ref()?;
+        let flow = load.flows.iter().rfind(|flow| flow.samples > 0)?;
+        let in_flight = flow.in_flight_sum as f64 / flow.samples as f64;
+        let direction = if load.is_read() { Direction::Read } else { Direction::Write };
+        let log = log.in_direction(direction);
+        let end_ns = log.requests.iter().map(|request| request.answered_ns).max()?.checked_sub(FADE_NS)?;
+        let start_ns = end_ns.checked_sub(WINDOW_NS)?;
+        let overlap = |request: &rig::Request| {
+            request.answered_ns.min(end_ns).saturating_sub(request.arrived_ns.max(start_ns)) as f64
+        };
+        let logged = log.requests.iter().map(overlap).sum::<f64>() / WINDOW_NS as f64;
+        let times = log.between(start_ns, end_ns).times_ns();
+        let mean_ns = times.iter().sum::<u64>() as f64 / times.len().max(1) as f64;
+        // The layer above counts the requests; without one, the operations of the test are the requests.
+        let above = layers.iter().position(|layer| layer.below.contains(&flow.layer));
+        let above = load.flows.iter().find(|flow| Some(flow.layer as usize) == above);
+        let requests = above.map_or(load.ops, |flow| Counts::new(flow, load).requests as u64);
+        let counted_ns = in_flight * load.elapsed_ns as f64 / requests.max(1) as f64;
+        Some(Self { in_flight: [logged, in_flight], request_ns: [mean_ns, counted_ns] })
+    }
+
+    fn is_near(&self) -> bool {
+        let is_near = |[logged, counted]: [f64; 2]| (counted / logged - 1.0).abs() <= LOG_DIFFERENCE_MAX;
+        is_near(self.in_flight) && is_near(self.request_ns)
+    }
+}
+
+/// Comparisons, and those that agree.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Agreement {
+    rows: u32,
+    agree: u32,
+}
+
+impl Agreement {
+    fn add(&mut self, agrees: bool) {
+        self.rows += 1;
+        self.agree += u32::from(agrees);
+    }
+}
+
+impl AddAssign for Agreement {
+    fn add_assign(&mut self, other: Self) {
+        self.rows += other.rows;
+        self.agree += other.agree;
+    }
+}
+
+impl std::fmt::Display for Agreement {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} of {}", self.agree, self.rows)
+    }
+}
+
+/// Comparisons of counters.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Agreements {
+    /// Pairs of a layer and all below it: the same bytes and, where nothing is split, the same requests.
+    pub amounts: Agreement,
+    /// The same pairs: no more requests in flight below.
+    pub in_flight: Agreement,
+    /// Servers: number and time of the requests as in the log.
+    pub server: Agreement,
+}
+
+impl AddAssign for Agreements {
+    fn add_assign(&mut self, other: Self) {
+        self.amounts += other.amounts;
+        self.in_flight += other.in_flight;
+        self.server += other.server;
+    }
+}
+
+/// Compares the counters of a row whose operations all reach the lowest layer.
+pub(super) fn compare(phase: &PhaseRecord, layers: &[Layer], server: Option<AtServer>) -> Agreements {
+    let mut found = Agreements::default();
+    if let Some(load) = &phase.seen.load {
+        for (at, layer) in (0..).zip(layers) {
+            let Some(above) = device_counts(load, layers, at) else { continue };
+            let below = devices_below(layers, layer);
+            let counts: Option<Vec<_>> = below.iter().map(|at| device_counts(load, layers, *at)).collect();
+            let Some(counts) = counts.filter(|counts| !counts.is_empty()) else { continue };
+            let sum = |of: fn(&Counts) -> f64| counts.iter().map(of).sum::<f64>();
+            let is_same = |one: f64, other: f64| (one / other - 1.0).abs() <= DIFFERENCE_MAX;
+            let is_small = phase.workload.block_bytes == Some(4096);
+            let requests_agree = !is_small || is_same(sum(|one| one.requests), above.requests);
+            found.amounts.add(is_same(sum(|one| one.bytes), above.bytes) && requests_agree);
+            found.in_flight.add(sum(|one| one.time_ns) <= above.time_ns * EXCESS_MAX);
+        }
+    }
+    server.iter().for_each(|server| found.server.add(server.is_near()));
+    found
+}
+
+struct Counts {
+    bytes: f64,
+    requests: f64,
+    time_ns: f64,
+}
+
+impl Counts {
+    fn new(flow: &Flow, load: &Load) -> Self {
+        let [bytes, requests, time_ns] = match load.is_read() {
+            true => [flow.read_bytes, flow.reads, flow.read_ns],
+            false => [flow.written_bytes, flow.writes, flow.write_ns],
+        }
+        .map(|count| count as f64);
+        Self { bytes, requests, time_ns }
+    }
+}
+
+fn device_counts(load: &Load, layers: &[Layer], at: u32) -> Option<Counts> {
+    let flow = load.flows.iter().find(|flow| flow.layer == at)?;
+    (layers.get(at as usize)?.kind == LayerKind::Device).then(|| Counts::new(flow, load))
+}
+
+/// Returns the next devices below a layer, through layers that are none.
+fn devices_below(layers: &[Layer], above: &Layer) -> Vec<u32> {
+    let below = above.below.iter().filter_map(|at| Some((*at, layers.get(*at as usize)?)));
+    let devices = below.flat_map(|(at, layer)| match layer.kind {
+        LayerKind::Device => vec![at],
+        _ => devices_below(layers, layer),
+    });
+    devices.collect()
+}
