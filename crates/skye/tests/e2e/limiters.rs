@@ -13,8 +13,8 @@ const SCENARIOS: &[(&str, &str, &[Held])] = &[
     // The device takes many at a time, and each takes its time.
     (
         "parallelism = 64\nlatency = { kind = \"fixed\", mean_us = 1000 }",
-        "read:rnd4k read:rnd4k:q16 read:rnd4k:q4t4 read:seq1m",
-        &[("device_latency", "confirmed"); 4],
+        "read:rnd4k read:rnd4k:q16 read:rnd4k:q4t4 read:seq1m write:rnd4k",
+        &[("device_latency", "confirmed"); 5],
     ),
     // The device takes four at a time, of sixteen that come.
     (
@@ -57,12 +57,6 @@ const SCENARIOS: &[(&str, &str, &[Held])] = &[
         "parallelism = 64\nlatency = { kind = \"fixed\", mean_us = 1000 }",
         "read:rnd4k:rate=200 read:rnd4k:q8:rate=500,poisson",
         &[("requested_rate", "confirmed"); 2],
-    ),
-    // Writes: experiments never try more of them.
-    (
-        "parallelism = 64\nlatency = { kind = \"fixed\", mean_us = 1000 }",
-        "write:rnd4k",
-        &[("device_latency", "likely")],
     ),
 ];
 
