@@ -83,7 +83,7 @@ find out which hosts share one. Exit code 5 if anything is unfit.")]
     /// Measure devices with known limits, and check that skye reports them.
     ///
     /// As root, it sets up loop devices, user-space servers, cgroups and a network namespace, one after the other. That
-    /// takes about 8 minutes. It journals each change before making it, and undoes all changes at the end; after a
+    /// takes about 12 minutes. It journals each change before making it, and undoes all changes at the end; after a
     /// kill, the next selftest undoes them.
     #[command(
         name = "selftest",
