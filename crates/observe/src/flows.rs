@@ -149,8 +149,7 @@ mod tests {
             fs::write(stat.join("stat"), text).unwrap();
         };
         set(10);
-        let layer = |kind, name: &str| Layer::new(kind, name);
-        let layers = [layer(LayerKind::FileSystem, "ext4"), layer(LayerKind::Device, "vda")];
+        let layers = [Layer::new(LayerKind::FileSystem, "ext4"), Layer::new(LayerKind::Device, "vda")];
         let mut flows = Flows::open(&Root::at(directory.path()), &layers);
         for (before, after) in [(20, 25), (100, 101)] {
             set(before);

@@ -37,22 +37,9 @@ pub(crate) struct LayerRow {
     pub note: String,
 }
 
-/// Counts of a layer in the direction in which the test moves most bytes.
-struct Counts {
-    bytes: f64,
-    requests: f64,
-    request_ns: Option<f64>,
-}
-
-impl Counts {
-    fn new(flow: &Flow, is_read: bool) -> Self {
-        let [bytes, requests, time_ns] = match is_read {
-            true => [flow.read_bytes, flow.reads, flow.read_ns],
-            false => [flow.written_bytes, flow.writes, flow.write_ns],
-        }
-        .map(|count| count as f64);
-        Self { bytes, requests, request_ns: (requests >= REQUESTS_MIN).then(|| time_ns / requests) }
-    }
+/// Returns the mean time of requests; `None` if they are too few.
+fn request_ns(requests: f64, time_ns: f64) -> Option<f64> {
+    (requests >= REQUESTS_MIN).then(|| time_ns / requests)
 }
 
 /// Returns the rows; none for a test without bytes, or where no layer counts.
@@ -64,13 +51,15 @@ pub(crate) fn rows(phase: &PhaseRecord, target: &Target) -> Vec<LayerRow> {
     let alone = single.and_then(|single| single.load.as_ref());
     let depths = depths(&target.layers);
     let layer = |(at, layer): (u32, &Layer)| {
-        let of = |load: &Load| load.flows.iter().find(|flow| flow.layer == at).cloned();
         let depth = depths[at as usize];
         let mut row = LayerRow { name: printable(&layer.name), depth, ..LayerRow::default() };
-        if let Some(flow) = of(load) {
-            row.fill(layer.kind, &flow, load);
+        if let Some(flow) = load.flow_of(at) {
+            row.fill(layer.kind, flow, load);
         }
-        row.alone_ns = alone.and_then(|load| Counts::new(&of(load)?, load.is_read()).request_ns);
+        row.alone_ns = alone.and_then(|load| {
+            let [_, requests, time_ns] = load.main_counts(load.flow_of(at)?);
+            request_ns(requests, time_ns)
+        });
         row
     };
     let test = LayerRow {
@@ -114,16 +103,12 @@ impl LayerRow {
         let (name, depth) = (std::mem::take(&mut self.name), self.depth);
         *self = match kind {
             LayerKind::Device => {
-                let counts = Counts::new(flow, load.is_read());
-                let request_ns = counts.request_ns;
-                let in_flight =
-                    request_ns.map(|time_ns| time_ns * counts.requests / load.elapsed_ns.max(1) as f64);
-                Self { in_flight, request_ns, ..Self::with_rates(counts.bytes, counts.requests, load) }
+                let [bytes, requests, time_ns] = load.main_counts(flow);
+                let request_ns = request_ns(requests, time_ns);
+                let in_flight = request_ns.map(|_| time_ns / load.elapsed_ns.max(1) as f64);
+                Self { in_flight, request_ns, ..Self::with_rates(bytes, requests, load) }
             }
-            LayerKind::Fuse => Self {
-                in_flight: (flow.samples > 0).then(|| flow.in_flight_sum as f64 / flow.samples as f64),
-                ..Self::default()
-            },
+            LayerKind::Fuse => Self { in_flight: flow.sampled_in_flight(), ..Self::default() },
             LayerKind::Daemon => Self { note: cpu_note(flow, load), ..Self::default() },
             _ => Self::default(),
         };

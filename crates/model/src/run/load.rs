@@ -68,6 +68,21 @@ impl Load {
         })
     }
 
+    /// Returns the work of a layer, by its place in the list of the target's layers; `None` if it does not count.
+    pub fn flow_of(&self, layer: u32) -> Option<&Flow> {
+        self.flows.iter().find(|flow| flow.layer == layer)
+    }
+
+    /// Returns a layer's bytes, its requests, and the sum of their times in nanoseconds. They are those of the direction in
+    /// which the calls of the test moved most bytes.
+    pub fn main_counts(&self, flow: &Flow) -> [f64; 3] {
+        let counts = match self.is_read() {
+            true => [flow.read_bytes, flow.reads, flow.read_ns],
+            false => [flow.written_bytes, flow.writes, flow.write_ns],
+        };
+        counts.map(|count| count as f64)
+    }
+
     /// True if its calls read more than they wrote.
     pub fn is_read(&self) -> bool {
         self.read_bytes > self.written_bytes
@@ -75,6 +90,11 @@ impl Load {
 }
 
 impl Flow {
+    /// Returns the mean number of requests in flight by samples; `None` without any.
+    pub fn sampled_in_flight(&self) -> Option<f64> {
+        (self.samples > 0).then(|| self.in_flight_sum as f64 / self.samples as f64)
+    }
+
     /// Applies `of` to each counter and the same one of `other`.
     pub fn each(&self, other: &Self, of: impl Fn(u64, u64) -> u64) -> Self {
         Self {

@@ -24,8 +24,8 @@ impl AtServer {
     /// Compares the last part of a log with the only test of a run.
     pub(super) fn new(log: &RequestLog, phase: &PhaseRecord, layers: &[Layer]) -> Option<Self> {
         let load = phase.seen.load.as_ref()?;
-        let flow = load.flows.iter().rfind(|flow| flow.samples > 0)?;
-        let in_flight = flow.in_flight_sum as f64 / flow.samples as f64;
+        let sampled = |flow| Some((flow, Flow::sampled_in_flight(flow)?));
+        let (flow, in_flight) = load.flows.iter().rev().find_map(sampled)?;
         let direction = if load.is_read() { Direction::Read } else { Direction::Write };
         let log = log.in_direction(direction);
         let end_ns = log.requests.iter().map(|request| request.answered_ns).max()?.checked_sub(FADE_NS)?;
@@ -38,9 +38,9 @@ impl AtServer {
         let mean_ns = times.iter().sum::<u64>() as f64 / times.len().max(1) as f64;
         // The layer above counts the requests; without one, the operations of the test are the requests.
         let above = layers.iter().position(|layer| layer.below.contains(&flow.layer));
-        let above = load.flows.iter().find(|flow| Some(flow.layer as usize) == above);
-        let requests = above.map_or(load.ops, |flow| Counts::new(flow, load).requests as u64);
-        let counted_ns = in_flight * load.elapsed_ns as f64 / requests.max(1) as f64;
+        let above = above.and_then(|at| load.flow_of(at as u32));
+        let requests = above.map_or(load.ops as f64, |flow| load.main_counts(flow)[1]);
+        let counted_ns = in_flight * load.elapsed_ns as f64 / requests.max(1.0);
         Some(Self { in_flight: [logged, in_flight], request_ns: [mean_ns, counted_ns] })
     }
 
@@ -101,44 +101,28 @@ pub(super) fn compare(phase: &PhaseRecord, layers: &[Layer], server: Option<AtSe
     let mut found = Agreements::default();
     if let Some(load) = &phase.seen.load {
         for (at, layer) in (0..).zip(layers) {
-            let Some(above) = device_counts(load, layers, at) else { continue };
+            let Some([bytes, requests, time_ns]) = device_counts(load, layers, at) else { continue };
             let below = devices_below(layers, layer);
             let counts: Option<Vec<_>> = below.iter().map(|at| device_counts(load, layers, *at)).collect();
             let Some(counts) = counts.filter(|counts| !counts.is_empty()) else { continue };
-            let sum = |of: fn(&Counts) -> f64| counts.iter().map(of).sum::<f64>();
+            let sum = |count: usize| counts.iter().map(|counts| counts[count]).sum::<f64>();
             let is_same = |one: f64, other: f64| (one / other - 1.0).abs() <= DIFFERENCE_MAX;
             let is_small = phase.workload.block_bytes == Some(4096);
-            let requests_agree = !is_small || is_same(sum(|one| one.requests), above.requests);
-            found.amounts.add(is_same(sum(|one| one.bytes), above.bytes) && requests_agree);
+            let requests_agree = !is_small || is_same(sum(1), requests);
+            found.amounts.add(is_same(sum(0), bytes) && requests_agree);
             let resolution_ns = EXCESS_REQUESTS * load.elapsed_ns as f64;
-            let most_ns = (above.time_ns * EXCESS_MAX).max(above.time_ns + resolution_ns);
-            found.in_flight.add(sum(|one| one.time_ns) <= most_ns);
+            let most_ns = (time_ns * EXCESS_MAX).max(time_ns + resolution_ns);
+            found.in_flight.add(sum(2) <= most_ns);
         }
     }
     server.iter().for_each(|server| found.server.add(server.is_near()));
     found
 }
 
-struct Counts {
-    bytes: f64,
-    requests: f64,
-    time_ns: f64,
-}
-
-impl Counts {
-    fn new(flow: &Flow, load: &Load) -> Self {
-        let [bytes, requests, time_ns] = match load.is_read() {
-            true => [flow.read_bytes, flow.reads, flow.read_ns],
-            false => [flow.written_bytes, flow.writes, flow.write_ns],
-        }
-        .map(|count| count as f64);
-        Self { bytes, requests, time_ns }
-    }
-}
-
-fn device_counts(load: &Load, layers: &[Layer], at: u32) -> Option<Counts> {
-    let flow = load.flows.iter().find(|flow| flow.layer == at)?;
-    (layers.get(at as usize)?.kind == LayerKind::Device).then(|| Counts::new(flow, load))
+/// Returns bytes, requests and the sum of their times of a device that counts.
+fn device_counts(load: &Load, layers: &[Layer], at: u32) -> Option<[f64; 3]> {
+    let flow = load.flow_of(at)?;
+    (layers.get(at as usize)?.kind == LayerKind::Device).then(|| load.main_counts(flow))
 }
 
 /// Returns the next devices below a layer, through layers that are none.
