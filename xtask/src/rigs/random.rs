@@ -309,12 +309,15 @@ fn at_server(
     Ok(AtServer::new(&rigs.take_log()?, phase, &run.environment.target.layers))
 }
 
-/// Returns a command that runs a program where the kernel's counters of FUSE are mounted, or not.
+/// Returns a command that runs a program where the kernel's counters of FUSE are mounted, or where they are not and it may
+/// not mount them.
 fn with_fusectl(binary: &Path, is_mounted: bool) -> Command {
     const AT: &str = "/sys/fs/fuse/connections";
-    let change = if is_mounted { format!("mount -t fusectl none {AT}") } else { format!("umount {AT}") };
     // It may be as wanted already.
-    let script = format!("{change} 2> /dev/null; exec \"$@\"");
+    let script = match is_mounted {
+        true => format!("mount -t fusectl none {AT} 2> /dev/null; exec \"$@\""),
+        false => format!("umount {AT} 2> /dev/null; exec setpriv --bounding-set=-sys_admin \"$@\""),
+    };
     let mut command = Command::new("unshare");
     command.args(["--mount", "--propagation", "private", "sh", "-c", &script, "sh"]).arg(binary);
     command
