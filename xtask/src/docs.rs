@@ -5,6 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
+use model::layer::{LayerKind, LayerProperties};
 use model::plan::WRITE_LIMIT_BYTES;
 use model::request::{PRESETS, Seconds};
 use model::size::{self, Size};
@@ -39,11 +40,13 @@ fn pages() -> Result<Vec<(PathBuf, String)>> {
     let limiters = (page("limiters.md"), limiters::generate()?);
     let exam = (page("exam.md"), rigs::random::page()?);
     let remarks = [("| code | mark | when | meaning |", codes())];
+    let guide = [("| layer | counts | takes at most | may answer itself |", layers())];
     let methodology = [("| invalid | suspect | either | remark |", trust())];
     Ok(vec![
         limiters,
         exam,
         with_tables("spec.md", &spec)?,
+        with_tables("guide.md", &guide)?,
         with_tables("reference.md", &reference)?,
         with_tables("remarks.md", &remarks)?,
         with_tables("methodology.md", &methodology)?,
@@ -102,6 +105,16 @@ fn presets() -> Result<String> {
         ]))
     });
     rows.collect()
+}
+
+/// Returns a row for each kind of layer that counts something or may answer itself.
+fn layers() -> String {
+    let all = LayerKind::ALL.iter().map(|kind| kind.properties());
+    let cells = |LayerProperties { word, counts, window, early, .. }: LayerProperties| {
+        let early = early.iter().map(|early| early.word()).collect::<Vec<_>>().join(", ");
+        row(&[word.into(), counts.into(), window.into(), early])
+    };
+    all.filter(|layer| !layer.counts.is_empty() || !layer.early.is_empty()).map(cells).collect()
 }
 
 /// Returns a row for each code of findings.

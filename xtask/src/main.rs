@@ -29,10 +29,10 @@ Usage: cargo xtask COMMAND
                                runs the selftest N times, and compares it with its goals;
                                --load: with all CPUs busy; --as-nobody: without privileges
   rigs --turns N               runs skye ab N times on two devices, one 5 % slower
-  rigs --random N [--seed S] [--part P] [--keep|--labels|--guests]
+  rigs --random N [--seed S] [--part P] [--keep|--labels|--counters|--guests]
                                compares skye's limiters on N random stacks with the truth, found by changing each;
                                --keep: adds the rows to those that `rejudge` reads; --labels: shows the truth alone;
-                               --guests: stacks with other kernels
+                               --counters: compares layers and counters alone; --guests: stacks with other kernels
   rejudge                      judges the kept rows of random stacks again, and prints the score
   lab [--long] [--runs N] [--only NAME]… [--kernel VERSION]… [--keep DIR]
                                runs known answers in a guest with another kernel, and power cuts;

@@ -27,7 +27,7 @@ const DEVIATION_MAX: f64 = 0.01;
 /// Largest median of these deviations.
 const OFF_MEDIAN: f64 = 0.003;
 
-const USAGE: &str = "use `rigs --list`, `rigs --clean`, `rigs --turns N`, `rigs --random N [--seed S] [--part P] [--keep|--labels]`, `rigs \
+const USAGE: &str = "use `rigs --list`, `rigs --clean`, `rigs --turns N`, `rigs --random N [--seed S] [--part P] [--keep|--labels|--counters]`, `rigs \
      --random N --guests [--seed S] [--keep]` or \
      `rigs --runs N [--load] [--as-nobody] [--only NAME]… [--json FILE]`";
 
@@ -63,11 +63,14 @@ fn exam(count: u64, words: &[&str]) -> Result<Exam> {
             }
             "--keep" => exam.purpose = Purpose::Keep,
             "--labels" => exam.purpose = Purpose::Label,
+            "--counters" => exam.purpose = Purpose::Counters,
             "--guests" => exam.is_in_guests = true,
             _ => bail!(Usage(USAGE.into())),
         }
     }
-    if exam.is_in_guests && (exam.part.is_some() || exam.purpose == Purpose::Label) {
+    if exam.is_in_guests
+        && (exam.part.is_some() || matches!(exam.purpose, Purpose::Label | Purpose::Counters))
+    {
         bail!(Usage(USAGE.into()));
     }
     Ok(exam)

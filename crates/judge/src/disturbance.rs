@@ -91,6 +91,7 @@ mod tests {
             pid,
             is_kernel,
             cpu_share,
+            ..Helper::default()
         });
         world.record.seen.system = Some(SystemUse { helpers: helpers.collect(), ..SystemUse::default() });
         world

@@ -52,7 +52,7 @@ pub fn clean_request(request: Request) -> InputBuilder {
     let mut plan = plan(&request, &target, &machine).unwrap();
     plan.phases[0].stop.bytes = None;
     let environment = Environment::new(&machine, target, Vec::new(), Vec::new());
-    let probes = TargetProbes { reread: None, compressible: None, sync_ns: None };
+    let probes = TargetProbes::default();
     InputBuilder { record: record(&plan), plan, environment, probes }
 }
 

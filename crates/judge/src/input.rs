@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 
 use model::Plan;
+use model::layer::LayerKind;
 use model::plan::PlannedPhase;
-use model::run::{DeviceFrame, DeviceUse, Environment, Frame, PhaseRecord, TargetProbes};
+use model::run::{DeviceFrame, DeviceUse, Environment, Flow, Frame, PhaseRecord, TargetProbes};
 use model::target::{Backing, Target};
 use model::workload::{DataWork, FilesWork};
 
@@ -88,6 +89,12 @@ impl<'a> JudgeInput<'a> {
     /// share it.
     pub fn is_on_virtual_disk(&self) -> bool {
         self.environment.virtualisation.is_some() && self.target().is_backed_by_disk()
+    }
+
+    /// Returns the requests at the server of a file system in user space or on a network, if they are counted.
+    pub fn server_flow(&self) -> Option<&'a Flow> {
+        let top = self.target().layers.first()?;
+        self.record.seen.load.as_ref().filter(|_| top.kind != LayerKind::Device)?.flow_of(0)
     }
 
     /// Returns the counts of the mounted device, where they can be compared with the requested work.

@@ -123,13 +123,16 @@ impl<'a> Reading<'a> {
             let sum: f64 = input.frames().map(in_frame).sum();
             (record.counts.elapsed_ns > 0).then(|| sum / record.counts.elapsed_ns as f64)
         };
-        let at_server = record.seen.system.as_ref().and_then(|system| system.server_in_flight);
+        let at_server = || {
+            let load = record.seen.load.as_ref()?;
+            input.server_flow()?.in_flight(load.elapsed_ns)
+        };
         Some(Self {
             budget,
             threads: f64::from(workload.threads),
             in_flight: f64::from(workload.in_flight()),
             is_ring,
-            at_target: at_device().or(at_server),
+            at_target: at_device().or_else(at_server),
             device_busy: device_busy(&input),
             is_remote: input.target().backing == Backing::RemoteOrUserSpace,
             waits,

@@ -10,7 +10,7 @@ pub struct Layer {
     pub kind: LayerKind,
     /// Its name: "ext4", "loop0", "sshfs". Several file systems or programs may have the same.
     pub name: String,
-    /// The kernel's number of a FUSE connection or of a process; absent for others.
+    /// The kernel's number of a FUSE connection, of a mount of a network file system, or of a process; absent for others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub number: Option<u32>,
     /// Places of the layers directly below in the list of all layers, each after this one.
@@ -28,7 +28,8 @@ impl Layer {
 }
 
 macro_rules! layers {
-    ($($(#[$about:meta])* $kind:ident $preposition:literal;)+) => {
+    ($($(#[$about:meta])* $kind:ident $word:literal $preposition:literal,
+        counts $counts:literal, window $window:literal, early [$($early:ident),*];)+) => {
         /// Kind of a layer.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
         #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -36,29 +37,76 @@ macro_rules! layers {
         pub enum LayerKind { $($(#[$about])* $kind,)+ }
 
         impl LayerKind {
-            /// Returns the preposition between the layer above and this one.
-            pub fn preposition(self) -> &'static str {
-                match self { $(Self::$kind => $preposition),+ }
+            /// All kinds.
+            pub const ALL: &[Self] = &[$(Self::$kind),+];
+
+            /// Returns its properties.
+            pub fn properties(self) -> LayerProperties {
+                match self {
+                    $(Self::$kind => LayerProperties {
+                        word: $word,
+                        preposition: $preposition,
+                        counts: $counts,
+                        window: $window,
+                        early: &[$(Early::$early),*],
+                    }),+
+                }
             }
         }
     };
 }
 
+/// Properties of all layers of a kind.
+#[derive(Debug, Clone, Copy)]
+pub struct LayerProperties {
+    /// The kind, in words.
+    pub word: &'static str,
+    /// Preposition between the layer above and this one.
+    pub preposition: &'static str,
+    /// Counts that skye reads there; empty if there are none.
+    pub counts: &'static str,
+    /// Its [`Flow::window`](crate::run::Flow), in words; empty if it has none.
+    pub window: &'static str,
+    /// Operations that it may answer before the layer below does.
+    pub early: &'static [Early],
+}
+
+/// Direction of operations that a layer may answer early.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Early {
+    /// Reads: it has the data, or has read ahead.
+    Reads,
+    /// Writes: it passes them on later.
+    Writes,
+}
+
+impl Early {
+    /// The direction in words.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Reads => "reads",
+            Self::Writes => "writes",
+        }
+    }
+}
+
 layers! {
     /// Code of a file system on devices.
-    FileSystem "on";
+    FileSystem "file system" "on", counts "", window "", early [];
     /// Directories of other file systems, one over the other.
-    Overlay "on";
+    Overlay "overlay" "on", counts "", window "", early [];
     /// Pages of the file below, which answer for it.
-    PageCache "over the";
+    PageCache "page cache of an image" "over the", counts "", window "", early [Reads, Writes];
     /// A block device.
-    Device "on";
+    Device "device" "on", counts "requests, bytes, times", window "places of its queues", early [];
     /// The kernel's side of a file system in user space.
-    Fuse "on";
-    /// The program that serves a file system in user space.
-    Daemon "by";
+    Fuse "FUSE" "on", counts "requests in flight", window "`max_background`", early [];
+    /// The program that serves a file system in user space, or one that works for it.
+    Daemon "program" "by", counts "CPU time", window "threads", early [Reads, Writes];
     /// Memory of this machine.
-    Memory "in";
+    Memory "memory" "in", counts "", window "", early [];
     /// A client of a network file system.
-    Remote "on";
+    Remote "NFS, SMB" "on", counts "NFS: requests, bytes, times", window "NFS: slots", early [Writes];
+    /// A network interface, on the route to a server.
+    Line "network interface" "over", counts "bytes", window "", early [];
 }

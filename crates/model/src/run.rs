@@ -343,6 +343,15 @@ pieces! {
     }
 }
 
+impl Ping {
+    /// Returns a note on devices that read in proportion and are no known layers of the target; `None` if there are none.
+    pub fn note(&self, target: &Target) -> Option<String> {
+        let unknown: Vec<_> = self.moved.iter().filter(|name| !target.has_device(name)).collect();
+        let names = unknown.iter().map(|name| name.as_str()).collect::<Vec<_>>().join(", ");
+        (!unknown.is_empty()).then(|| format!("reads of the target also read {names}, not found below it"))
+    }
+}
+
 read_as_pieces!(PhaseRecord);
 
 document! {
@@ -448,7 +457,11 @@ document! {
     }
 
     /// Results of short experiments on the target before the first test. Each is null where it was not made.
+    #[derive(Default)]
     pub struct TargetProbes {
+        /// Devices that move with reads of the target.
+        #[serde(default)]
+        pub ping: Option<Ping>,
         /// The same blocks read twice.
         pub reread: Option<Reread>,
         /// Data that compresses, written once.
@@ -456,6 +469,14 @@ document! {
         /// Median time of a sync of a file without new data.
         #[serde(default)]
         pub sync_ns: Option<u64>,
+    }
+
+    /// Two bursts of direct reads at random offsets, the second of twice as many.
+    pub struct Ping {
+        /// Reads of the first burst.
+        pub reads: u64,
+        /// Block devices of this machine that read in proportion, whether they are layers of the target or not.
+        pub moved: Vec<String>,
     }
 
     /// Blocks read directly at random offsets, and the same blocks read again.

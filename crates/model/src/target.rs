@@ -308,6 +308,12 @@ impl Target {
         self.kind.is_existing() && self.erased.is_none()
     }
 
+    /// Returns true if a device of this machine is a known layer of it.
+    pub fn has_device(&self, name: &str) -> bool {
+        let is_layer = |layer: &Layer| layer.kind == LayerKind::Device && layer.name == name;
+        self.layers.iter().any(is_layer) || self.device_stack.iter().any(|device| device.name == name)
+    }
+
     /// Returns the devices of the file system itself, which no other device of the target uses.
     pub fn top_devices(&self) -> impl Iterator<Item = &Device> {
         let is_used = |name| self.device_stack.iter().any(|device| device.backing_devices.contains(name));

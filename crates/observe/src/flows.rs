@@ -1,15 +1,21 @@
 //! Counters of the layers under a test, over its measured parts alone.
 
+mod line;
+mod nfs;
+
 use std::fs::File;
 
 use model::layer::{Layer, LayerKind};
 use model::run::Flow;
 
+use self::line::Line;
+use self::nfs::Nfs;
 use crate::fuse::Connection;
 use crate::parse::{block_stat, schedstat};
 use crate::probe::counters_off;
 use crate::reading::read_start;
 use crate::root::{NumberedEntries, Root};
+use crate::stack::is_fuse;
 
 /// Size that holds the counters of a device, or of a thread.
 const BUFFER_BYTES: usize = 512;
@@ -18,7 +24,8 @@ const BUFFER_BYTES: usize = 512;
 #[derive(Debug)]
 pub struct Flows {
     layers: Vec<CountedLayer>,
-    buffer: [u8; BUFFER_BYTES],
+    hidden: Vec<String>,
+    buffer: Vec<u8>,
 }
 
 /// A layer whose counters are open.
@@ -32,52 +39,84 @@ struct CountedLayer {
 /// Counters of a layer.
 #[derive(Debug)]
 enum Source {
-    /// Counts of a block device since it came up.
-    Device(File),
+    /// Counts of a block device since it came up, and the places in its queues.
+    Device(File, Option<u64>),
     /// The present number of requests of a FUSE connection.
     Fuse(Connection),
     /// The threads of a program.
     Program(NumberedEntries),
+    Nfs(Nfs),
+    Line(Line),
 }
 
 impl Source {
-    fn open(root: &Root, layer: &Layer) -> Option<Self> {
-        match layer.kind {
-            LayerKind::Device if counters_off(root, &layer.name).is_none() => {
-                root.open(&format!("sys/class/block/{}/stat", layer.name)).map(Self::Device)
-            }
-            LayerKind::Fuse => Connection::open(root, layer.number?).map(Self::Fuse),
+    /// Opens the counters of a layer that has some. Adds those that cannot be read to `hidden`.
+    fn open(root: &Root, layer: &Layer, hidden: &mut Vec<String>) -> Option<Self> {
+        let name = &layer.name;
+        let has_connection = is_fuse(name) || ["fuseblk", "virtiofs"].contains(&name.as_str());
+        let is_nfs = name.starts_with("nfs");
+        let source = match layer.kind {
+            LayerKind::Device if counters_off(root, name).is_none() => root
+                .open(&format!("sys/class/block/{name}/stat"))
+                .map(|stat| Self::Device(stat, device_window(root, name))),
+            _ if has_connection => Connection::open(root, layer.number?).map(Self::Fuse),
             LayerKind::Daemon => root.numbered(&format!("proc/{}/task", layer.number?)).map(Self::Program),
+            LayerKind::Remote if is_nfs => Nfs::open(root, layer.number?).map(Self::Nfs),
+            LayerKind::Line => Line::open(root, name).map(Self::Line),
             _ => None,
+        };
+        let requests = "requests that wait for the file system's server";
+        if let (None, Some(number)) = (&source, layer.number) {
+            let path = has_connection.then(|| format!("/sys/fs/fuse/connections/{number}/waiting"));
+            let path = path.or_else(|| is_nfs.then(|| "/proc/self/mountstats".into()));
+            hidden.extend(path.map(|path| format!("{path}: {requests}")));
         }
+        source
     }
 
-    /// Adds the counters as they are now.
-    fn read(&self, now: &mut Flow, buffer: &mut [u8]) {
+    /// Puts the counters as they are now into a flow.
+    fn read(&self, now: &mut Flow, buffer: &mut Vec<u8>) {
         match self {
-            Self::Device(stat) => {
-                if let Some(bytes) = read_start(Some(stat), buffer) {
+            Self::Device(stat, window) => {
+                let mut text = [0; BUFFER_BYTES];
+                if let Some(bytes) = read_start(Some(stat), &mut text) {
                     block_stat::parse_flow(bytes, now);
                 }
+                now.window = *window;
             }
-            Self::Fuse(_) => {}
+            Self::Fuse(connection) => now.window = connection.background_max(),
             // A thread that ends takes its times along. A server that keeps its threads has all of them.
             Self::Program(threads) => {
                 (now.cpu_ns, now.run_delay_ns) = (0, 0);
+                let mut count = 0;
                 threads.visit(|thread| {
+                    let mut text = [0; BUFFER_BYTES];
                     let file = threads.open(thread, "schedstat");
-                    let times = read_start(file.as_ref(), buffer).and_then(schedstat::parse);
+                    let times = read_start(file.as_ref(), &mut text).and_then(schedstat::parse);
                     now.cpu_ns += times.map_or(0, |times| times.cpu_ns);
                     now.run_delay_ns += times.map_or(0, |times| times.run_queue_ns);
+                    count += 1;
                 });
+                now.window = Some(count);
             }
+            Self::Nfs(nfs) => nfs.read(now, buffer),
+            Self::Line(line) => line.read(now, buffer),
         }
     }
+}
+
+/// Returns the requests that all queues of a device hold. A driver without queues, such as device mapper, has no such limit.
+fn device_window(root: &Root, name: &str) -> Option<u64> {
+    let attribute = |path: &str| root.number::<u64>(&format!("sys/class/block/{name}/{path}"));
+    let queues = root.list(&format!("sys/class/block/{name}/mq")).len() as u64;
+    let places = attribute("queue/nr_requests")?.saturating_mul(queues);
+    let at_most = attribute("device/queue_depth").unwrap_or(u64::MAX);
+    Some(places.min(at_most)).filter(|places| *places > 0)
 }
 
 impl CountedLayer {
     /// Returns the counters now; those of the start if they cannot be read.
-    fn read(&self, buffer: &mut [u8]) -> Flow {
+    fn read(&self, buffer: &mut Vec<u8>) -> Flow {
         let mut now = self.start.clone();
         self.source.read(&mut now, buffer);
         now
@@ -87,11 +126,22 @@ impl CountedLayer {
 impl Flows {
     /// Opens the counters of the layers that have some.
     pub fn open(root: &Root, layers: &[Layer]) -> Self {
+        let mut hidden = Vec::new();
         let open = |(layer, place): (u32, &Layer)| {
             let flow = Flow { layer, ..Flow::default() };
-            Some(CountedLayer { source: Source::open(root, place)?, start: flow.clone(), sum: flow })
+            Some(CountedLayer {
+                source: Source::open(root, place, &mut hidden)?,
+                start: flow.clone(),
+                sum: flow,
+            })
         };
-        Self { layers: (0..).zip(layers).filter_map(open).collect(), buffer: [0; BUFFER_BYTES] }
+        let layers = (0..).zip(layers).filter_map(open).collect();
+        Self { layers, hidden, buffer: Vec::new() }
+    }
+
+    /// Returns the sources of a server that could not be opened, as "PATH: missing information".
+    pub fn hidden(&self) -> &[String] {
+        &self.hidden
     }
 
     /// Begins a part.
@@ -116,7 +166,7 @@ impl Flows {
     pub fn end(&mut self) {
         for layer in &mut self.layers {
             let part = layer.read(&mut self.buffer).each(&layer.start, u64::saturating_sub);
-            layer.sum = layer.sum.each(&part, u64::saturating_add);
+            layer.sum = part.each(&layer.sum, u64::saturating_add);
         }
     }
 
@@ -178,8 +228,8 @@ mod tests {
             fs::write(task(8).join("schedstat"), format!("1000 {delay_ns} 5\n")).unwrap();
         };
         set(1, 200, 10);
-        let of = |kind, number| Layer { number: Some(number), ..Layer::new(kind, "bindfs") };
-        let layers = [of(LayerKind::Fuse, 45), of(LayerKind::Daemon, 7)];
+        let of = |kind, name, number| Layer { number: Some(number), ..Layer::new(kind, name) };
+        let layers = [of(LayerKind::Fuse, "fuse.bindfs", 45), of(LayerKind::Daemon, "bindfs", 7)];
         let mut flows = Flows::open(&Root::at(directory.path()), &layers);
         flows.begin();
         for waiting in [4, 6] {
@@ -188,7 +238,7 @@ mod tests {
         }
         flows.end();
         let taken = flows.take();
-        assert_eq!((taken[0].samples, taken[0].in_flight_sum), (2, 10));
-        assert_eq!((taken[1].cpu_ns, taken[1].run_delay_ns), (300, 40));
+        assert_eq!((taken[0].samples, taken[0].in_flight_sum, taken[0].window), (2, 10, None));
+        assert_eq!((taken[1].cpu_ns, taken[1].run_delay_ns, taken[1].window), (300, 40, Some(2)));
     }
 }

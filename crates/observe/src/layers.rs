@@ -1,11 +1,13 @@
-//! The layers under a directory, as a graph. It has file systems, devices, images of loop devices with their page caches,
-//! both sides of an overlay, and programs that serve FUSE.
+//! The layers under a directory, as a graph. It has file systems, both sides of an overlay, devices, and images of loop
+//! devices with their page caches. It also has programs that serve FUSE, and the interfaces on the route to a server.
 //!
 //! A layer that is reached by several paths is there once. Where a layer hides what is below it, the graph says why. No path
 //! is followed to a server: a dead one never answers.
 
 mod daemon;
 
+use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::path::Path;
 
 use model::layer::{Layer, LayerKind};
@@ -14,13 +16,18 @@ use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::Errno;
 
 use self::daemon::Daemons;
+use crate::block_device::backing;
+use crate::loop_file::leads_to;
 use crate::mount;
+use crate::netlink::interface_to;
 use crate::parse::mountinfo::Mount;
 use crate::root::Root;
 use crate::stack::{MEMORY, Stack, is_fuse, is_remote, stack_of_mount};
 
 /// Most layers of a graph: a mount may lead back to itself.
 const LAYERS_MAX: usize = 256;
+/// Reason of the last layer on this machine.
+const ON_SERVER: &str = "its storage is on a server";
 /// Reason of a layer below which the graph is full.
 const FULL: &str = "more layers are not listed";
 
@@ -47,6 +54,8 @@ enum Source {
     Device(String),
     /// A program, by its process.
     Process(i32),
+    /// A network interface, by its name.
+    Interface(String),
     /// Pages of the file below this device, or its memory.
     Below(String),
 }
@@ -112,13 +121,12 @@ impl<'a> Graph<'a> {
         if !is_new {
             return Some(at);
         }
+        let has_requests = kind == LayerKind::Remote || daemon::has_program(mount);
+        self.layers[at].number = has_requests.then(|| mount.device_number());
         match kind {
             LayerKind::Overlay => self.add_overlay(at, mount),
-            LayerKind::Fuse => {
-                self.layers[at].number = Some(mount.fuse_connection());
-                self.add_daemon(at, mount);
-            }
-            LayerKind::Remote => self.hide(at, "its storage is on a server"),
+            LayerKind::Fuse => self.add_daemon(at, mount),
+            LayerKind::Remote => self.add_server(at, mount),
             LayerKind::FileSystem => match stack {
                 Some(stack) => self.add_tops(at, stack),
                 None => {
@@ -129,6 +137,28 @@ impl<'a> Graph<'a> {
             _ => {}
         }
         Some(at)
+    }
+
+    /// Adds the line to the server of a network file system, whose options have its address.
+    fn add_server(&mut self, at: usize, mount: &Mount) {
+        let address =
+            mount.super_options.iter().find_map(|option| option.strip_prefix("addr=")?.parse().ok());
+        self.add_lines(at, &Vec::from_iter(address));
+        if self.layers[at].below.is_empty() {
+            self.hide(at, ON_SERVER);
+        }
+    }
+
+    /// Adds the interfaces through which these addresses are reached.
+    fn add_lines(&mut self, at: usize, addresses: &[IpAddr]) {
+        let lines = addresses.iter().filter(|_| self.root.is_system()).filter_map(|to| interface_to(*to));
+        for name in lines.collect::<BTreeSet<_>>() {
+            let line = self.add(Source::Interface(name.clone()), LayerKind::Line, &name);
+            self.link(at, line.as_ref().map(|line| line.at));
+            if let Some(Added { at, .. }) = line {
+                self.hide(at, ON_SERVER);
+            }
+        }
     }
 
     /// Adds the devices that a file system uses itself.
@@ -203,12 +233,7 @@ impl<'a> Graph<'a> {
         let attribute = |file: &str| self.root.line(&format!("sys/class/block/{name}/loop/{file}"));
         let is_direct = attribute("dio").as_deref() == Some("1");
         let path = attribute("backing_file");
-        // A deleted file was there.
-        let directory = |path: &str| {
-            path.strip_suffix(" (deleted)").and_then(|path| Some(path.rsplit_once('/')?.0.to_owned()))
-        };
-        let path = path.map(|path| directory(&path).unwrap_or(path));
-        let Some(mount) = path.and_then(|path| self.mount_of(&path)) else {
+        let Some(mount) = path.and_then(|path| self.mount_of_image(name, &path)) else {
             return self.hide(at, "its file is not visible here");
         };
         let file_system = self.add_mount(mount, None);
@@ -221,6 +246,20 @@ impl<'a> Graph<'a> {
         if let Some(pages) = pages {
             self.link(pages.at, file_system);
         }
+    }
+
+    /// Returns the mount with the file of a loop device. Its path may be that of another mount namespace.
+    fn mount_of_image(&self, device: &str, path: &str) -> Option<&'a Mount> {
+        // A deleted file was in the directory.
+        let directory = path.strip_suffix(" (deleted)").and_then(|path| path.rsplit_once('/'));
+        let found = self.mount_of(directory.map_or(path, |(directory, _)| directory));
+        // A user may not open the device.
+        let device = self.root.is_system().then(|| self.root.open(&format!("dev/{device}"))).flatten();
+        let Some(backing) = device.and_then(backing) else { return found };
+        let is_it = |mount: &&Mount| (mount.major, mount.minor) == backing.file.device;
+        // The files of btrfs have other numbers than its mounts.
+        let is_path = |mount: &&Mount| daemon::is_local(mount) && leads_to(path, backing.file);
+        found.filter(is_it).or_else(|| self.mounts.iter().find(is_it)).or(found.filter(is_path))
     }
 
     /// Returns the layers so that each is before those below it.

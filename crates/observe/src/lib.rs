@@ -8,7 +8,7 @@
 //!   kernel, and only if the root is the system's.
 //! - Parsers are pure functions of a text, in [`parse`]; no text makes them panic.
 //! - A missing or unreadable value is absent, never an error and never invented.
-//! - A [`Probe`] keeps its files open. A [`Probe::snapshot`] and a sample of [`Waits`] or [`SystemSampler`] allocate
+//! - A [`Probe`] keeps its files open. A [`Probe::snapshot`] and a sample of [`Waits`] or [`Flows`] allocate
 //!   nothing (`tests/no_allocation.rs`).
 
 mod alive;
@@ -20,6 +20,7 @@ mod cgroup;
 mod conditions;
 mod denial;
 mod device;
+mod device_reads;
 mod erasable;
 mod extents;
 mod file_status;
@@ -39,6 +40,7 @@ mod maintenance;
 mod mapping;
 mod mapping_status;
 mod mount;
+mod netlink;
 mod nfsd;
 mod numa;
 mod openers;
@@ -66,6 +68,7 @@ pub use alive::is_process_alive;
 pub use block_device::BlockDevice;
 pub use conditions::conditions;
 pub use denial::denial;
+pub use device_reads::device_reads;
 pub use erasable::{Obstacles, obstacles};
 pub use extents::{FileExtents, extents};
 pub use file_status::FileStatus;

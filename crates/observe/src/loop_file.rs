@@ -102,6 +102,11 @@ impl OpenFile {
     }
 }
 
+/// Returns true if a path leads to this file.
+pub(crate) fn leads_to(path: &str, file: FileId) -> bool {
+    OpenFile::at(Path::new(path)).is_some_and(|found| found.id == file)
+}
+
 /// Returns true if each file of the file system of this file has one inode. `device` has the numbers of that file system.
 pub(crate) fn has_unique_inodes(file: impl AsFd, device: (u32, u32)) -> bool {
     file_system_magic(file).is_some_and(|magic| is_one_inode_a_file(magic, device))

@@ -12,6 +12,7 @@ use model::{Target, UserError};
 use rustix::fs::{OFlags, SeekFrom, major, minor, seek};
 use rustix::io::Errno;
 
+use crate::extents::extents;
 use crate::holding::{own_mounts, parts};
 use crate::identity::{Identity, direct_io};
 use crate::layers::layers_of_device;
@@ -19,6 +20,9 @@ use crate::parse::mountinfo::{self, Mount};
 use crate::root::Root;
 use crate::stack::stack_of_device;
 use crate::target::{device_alignment, resolve};
+
+/// Share of a file that was never written from which a note says so.
+const NEVER_WRITTEN_MIN: f64 = 0.01;
 
 /// Returns the kind of place that only can be read; `None` for any other.
 pub fn kind_of(kind: FileType) -> Option<TargetKind> {
@@ -43,7 +47,8 @@ pub fn readable(root: &Root, word: &Path, name: &str) -> Result<Target, UserErro
     let reported = direct_io(file.as_fd());
     if metadata.is_file() {
         let (identity, _) = Identity::from_path(&path)?;
-        let target = resolve(root, &identity)?;
+        let mut target = resolve(root, &identity)?;
+        target.notes.extend(never_written(&file, size_bytes));
         return Ok(Target {
             kind: TargetKind::File,
             is_writable_by_others: false,
@@ -78,6 +83,16 @@ pub fn readable(root: &Root, word: &Path, name: &str) -> Result<Target, UserErro
         layers,
         backing: stack.backing,
         device_stack: stack.devices,
+    })
+}
+
+/// Returns a note on a file whose reads need no device in places.
+fn never_written(file: &File, size_bytes: u64) -> Option<String> {
+    let found = extents(file.as_fd(), 0..size_bytes)?;
+    let share = (found.hole_bytes + found.unwritten_bytes) as f64 / size_bytes.max(1) as f64;
+    (share >= NEVER_WRITTEN_MIN).then(|| {
+        let percent = (100.0 * share).round();
+        format!("{percent} % of the file was never written: reads there measure the file system alone")
     })
 }
 

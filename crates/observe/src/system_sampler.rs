@@ -1,12 +1,10 @@
-//! Events around a measured part: pressure, quota, network, server, reclaim, helpers, limits.
+//! Events around a measured part: pressure, quota, network, reclaim, helpers, limits.
 
 mod caps;
 mod helpers;
 mod memory;
 mod network;
 mod quota;
-mod server;
-mod shaper;
 mod stalls;
 
 use model::Target;
@@ -17,24 +15,20 @@ use self::helpers::Helpers;
 use self::memory::Memory;
 use self::network::Network;
 use self::quota::Quota;
-use self::server::Server;
 use self::stalls::Stalls;
 use crate::cgroup::levels;
-use crate::mount;
 use crate::parse::mountinfo;
 use crate::probe::ns_per_tick;
 use crate::root::Root;
 
-/// Samples of machine and server during a measurement.
+/// Observations of the machine at the start and at the end of a measured part.
 ///
-/// All files stay open. Start and end each cost some 100 µs, plus 8 µs for each process of the machine. A sample
-/// allocates nothing. It costs some 5 µs if there is a server in user space, else nothing.
+/// All files stay open. Start and end each cost some 100 µs, plus 8 µs for each process of the machine.
 #[derive(Debug)]
 pub struct SystemSampler {
     stalls: Stalls,
     quota: Quota,
     network: Network,
-    server: Server,
     memory: Memory,
     helpers: Helpers,
     /// True if processes are watched in this part.
@@ -48,15 +42,12 @@ impl SystemSampler {
     /// Opens all sources, for the current cgroups and network namespace of this process.
     pub fn open(root: &Root, target: &Target) -> Self {
         let mounts = mountinfo::parse(&root.read("proc/self/mountinfo").unwrap_or_default());
-        // Only the target's server could tell the target's own numbers, and it may hang.
-        let mount = mount::find(&mounts, None, &target.path);
         let levels = |controllers: &[&str]| levels(root, &mounts, controllers);
         let (mut hidden, mut buffer) = (Vec::new(), Vec::new());
         Self {
             stalls: Stalls::open(root, &mut hidden),
             quota: Quota::open(root, &levels(&["cpu"])),
-            network: Network::open(root, &mut hidden),
-            server: Server::open(root, mount, &mut buffer, &mut hidden),
+            network: Network::open(root, &target.layers, &mut hidden),
             memory: Memory::open(root, &levels(&["memory"]), &mut buffer, &mut hidden),
             helpers: Helpers::open(root, ns_per_tick(), &mut hidden),
             watches_processes: false,
@@ -88,20 +79,12 @@ impl SystemSampler {
         self.memory.begin(&mut self.buffer);
         self.quota.begin();
         self.stalls.begin();
-        self.server.begin(&mut self.buffer);
         self.network.begin(&mut self.buffer);
-    }
-
-    /// Samples states that no counter records. Call it every few milliseconds of a measured part. Allocates
-    /// nothing.
-    pub fn sample(&mut self) {
-        self.server.sample();
     }
 
     /// Ends a measured part. Does nothing without a beginning.
     pub fn end(&mut self) {
         self.network.end(&mut self.buffer);
-        self.server.end(&mut self.buffer);
         self.stalls.end();
         self.quota.end();
         self.memory.end(&mut self.buffer);
@@ -115,14 +98,11 @@ impl SystemSampler {
     ///
     /// The calls of the process are not included, and neither is the time in which it did not run.
     pub fn take(&mut self, measured_ns: u64, processes_watched_ns: u64) -> SystemUse {
-        let (server_in_flight, server_slots) = self.server.take(measured_ns);
         let (reclaim, dirty_threshold_bytes) = self.memory.take();
         let quota = self.quota.take();
         SystemUse {
             calls: None,
             network: self.network.take(),
-            server_in_flight,
-            server_slots,
             pressure: self.stalls.take(measured_ns),
             quota_throttled_ns: quota.map(|quota| quota.throttled_ns),
             quota_used_up_ns: quota.map(|quota| quota.used_up_ns),

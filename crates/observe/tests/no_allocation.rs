@@ -7,7 +7,7 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use model::Target;
-use observe::{Identity, Probe, Root, StepReader, SystemSampler, Waits, resolve, target};
+use observe::{Flows, Identity, Probe, Root, StepReader, SystemSampler, Waits, resolve, target};
 
 struct CountingAllocator;
 
@@ -55,7 +55,7 @@ fn snapshots_and_samples_do_not_allocate() {
     let sshfs = sshfs();
     let mut probe = Probe::open(&Root::system(), &target.device_stack);
     let mut sampler = SystemSampler::open(&Root::system(), &target);
-    let mut server = SystemSampler::open(&sshfs.0, &sshfs.1);
+    let mut flows = Flows::open(&sshfs.0, &sshfs.1.layers);
     let mut waits = Waits::open(&Root::system());
     let (numbers, received) = channel();
     let workers: Vec<_> = (0..THREADS)
@@ -77,9 +77,8 @@ fn snapshots_and_samples_do_not_allocate() {
     waits.watch(&tids[..THREADS / 2]);
     let step = |tid: &i32| -> (i32, StepReader) { (*tid, Box::new(|| Some(1))) };
     waits.watch_steps(&["create", "read"], tids[..THREADS / 4].iter().map(step));
-    for sampler in [&mut sampler, &mut server] {
-        sampler.begin(true);
-    }
+    sampler.begin(true);
+    flows.begin();
     let mut snapshot = probe.new_snapshot();
     probe.snapshot(&mut snapshot);
     let mut shortest = Duration::MAX;
@@ -95,9 +94,8 @@ fn snapshots_and_samples_do_not_allocate() {
         waits.sample();
         sample_durations[0] = sample_durations[0].min(start.elapsed());
         let start = Instant::now();
-        server.sample();
+        flows.sample();
         sample_durations[1] = sample_durations[1].min(start.elapsed());
-        sampler.sample();
     }
     let allocations = ALLOCATIONS.load(Ordering::Relaxed) - before;
     assert_eq!(allocations, 0);

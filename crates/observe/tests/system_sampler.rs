@@ -9,8 +9,9 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use model::Target;
+use model::layer::{Layer, LayerKind};
 use model::run::{Cap, NetworkUse, Pressures, Reclaim, SystemUse};
-use observe::{Identity, Root, SystemSampler, resolve, target};
+use observe::{Flows, Identity, Root, SystemSampler, resolve, target};
 
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -33,6 +34,10 @@ impl Machine {
 
     fn sampler(&self) -> SystemSampler {
         SystemSampler::open(&Root::at(self.directory.path()), &self.target)
+    }
+
+    fn flows(&self) -> Flows {
+        Flows::open(&Root::at(self.directory.path()), &self.target.layers)
     }
 
     fn path(&self, path: &str) -> PathBuf {
@@ -103,7 +108,6 @@ fn sampler_of_empty_tree_lists_hidden_sources() {
     let mut sampler = SystemSampler::open(&root, &resolve(&root, &identity).unwrap());
     assert_eq!(sampler.hidden().len(), 4, "{:?}", sampler.hidden());
     sampler.begin(true);
-    sampler.sample();
     sampler.end();
     assert_eq!(sampler.take(SECOND_NS, SECOND_NS), SystemUse::default());
 }
@@ -210,7 +214,7 @@ fn cgroup_v2_machine_is_sampled() {
         cap("bench.slice/bench-a.scope", false, Some(800.0), None),
     ];
     assert_eq!(found.caps, expected);
-    assert_eq!((&found.calls, found.server_in_flight, found.server_slots), (&None, None, None));
+    assert_eq!(found.calls, None);
     // The observations have been taken.
     assert_eq!(sampler.take(SECOND_NS, SECOND_NS), SystemUse::default());
 }
@@ -249,36 +253,43 @@ fn cgroup_v1_machine_is_sampled() {
 #[test]
 fn nfs_and_fuse_server_queues_are_sampled() {
     let machine = Machine::copy("nfs", "/mnt/n/x", (0, 52));
-    let mut sampler = machine.sampler();
-    assert!(!sampler.hidden().iter().any(|source| source.contains("mountstats")));
-    sampler.begin(true);
+    let mut flows = machine.flows();
+    assert_eq!(flows.hidden(), [""; 0]);
+    flows.begin();
     // Two versions are mounted, and only requests of the target's own mount count.
     for (operation, ms) in [("READ:", 6500), ("WRITE:", 500)] {
+        machine.add("proc/self/mountstats", ("mounted on /mnt/n ", operation, 1), 700);
         machine.add("proc/self/mountstats", ("mounted on /mnt/n ", operation, 7), ms);
         machine.add("proc/self/mountstats", ("mounted on /mnt/old ", operation, 7), 99_000);
     }
-    sampler.end();
-    let found = sampler.take(2 * SECOND_NS, 2 * SECOND_NS);
-    assert_eq!((found.server_in_flight, found.server_slots), (Some(3.5), Some(64)));
+    flows.end();
+    let found = flows.take().remove(0);
+    assert_eq!((found.in_flight(2 * SECOND_NS), found.window), (Some(3.5), Some(64)));
     // Without sessions, each connection has separate slots, as far as the kernel shows them.
     let machine = Machine::copy("nfs", "/mnt/old", (0, 53));
-    assert_eq!(machine.sampler().take(SECOND_NS, SECOND_NS).server_slots, Some(4 * 65_536));
+    let window = |machine: &Machine| {
+        let mut flows = machine.flows();
+        flows.begin();
+        flows.end();
+        flows.take().remove(0).window
+    };
+    assert_eq!(window(&machine), Some(4 * 65_536));
     std::fs::remove_dir_all(machine.path("proc/sys/sunrpc")).unwrap();
-    assert_eq!(machine.sampler().take(SECOND_NS, SECOND_NS).server_slots, None);
+    assert_eq!(window(&machine), None);
 
     let machine = Machine::copy("sshfs", "/mnt/remote", (0, 53));
-    let mut sampler = machine.sampler();
-    sampler.begin(true);
-    sampler.sample();
+    let mut flows = machine.flows();
+    flows.begin();
+    flows.sample();
     machine.replace("sys/fs/fuse/connections/53/waiting", "3", "8");
-    (0..4).for_each(|_| sampler.sample());
-    sampler.end();
-    let found = sampler.take(SECOND_NS, SECOND_NS);
-    assert_eq!((found.server_in_flight, found.server_slots), (Some(7.0), Some(12)));
-    assert_eq!(sampler.take(SECOND_NS, SECOND_NS).server_in_flight, None);
+    (0..4).for_each(|_| flows.sample());
+    flows.end();
+    let found = flows.take().remove(0);
+    assert_eq!((found.in_flight(SECOND_NS), found.window), (Some(7.0), Some(12)));
+    assert_eq!(flows.take()[0].in_flight(SECOND_NS), None);
     std::fs::remove_file(machine.path("sys/fs/fuse/connections/53/waiting")).unwrap();
     let hidden = "/sys/fs/fuse/connections/53/waiting: requests that wait for the file system's server";
-    assert!(machine.sampler().hidden().iter().any(|source| source == hidden));
+    assert_eq!(machine.flows().hidden(), [hidden]);
 }
 
 #[test]
@@ -302,6 +313,18 @@ fn loopback_is_reported_only_without_other_traffic() {
 }
 
 #[test]
+fn interface_on_the_route_is_reported_before_busier_ones() {
+    let mut machine = Machine::copy("cgroup_v2", "/mnt/t", (8, 1));
+    machine.target.layers.push(Layer::new(LayerKind::Line, "veth0"));
+    let mut sampler = machine.sampler();
+    sampler.begin(true);
+    machine.add("proc/self/net/dev", ("", "eth0:", 1), 7_000);
+    machine.add("proc/self/net/dev", ("", "veth0:", 1), 10);
+    sampler.end();
+    assert_eq!(sampler.take(SECOND_NS, SECOND_NS).network.unwrap().interface, "veth0");
+}
+
+#[test]
 fn sample_of_running_system_names_busy_process() {
     let directory = tempfile::tempdir().unwrap();
     let target = target(&Root::system(), directory.path()).unwrap();
@@ -318,7 +341,6 @@ fn sample_of_running_system_names_busy_process() {
     sampler.begin(true);
     for _ in 0..30 {
         std::thread::sleep(Duration::from_millis(10));
-        sampler.sample();
     }
     sampler.end();
     let measured = start.elapsed();

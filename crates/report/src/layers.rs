@@ -2,13 +2,15 @@
 
 use model::Target;
 use model::layer::{Layer, LayerKind};
-use model::run::{Flow, Load, PhaseRecord};
+use model::run::{Flow, Helper, Load, PhaseRecord};
 
 use crate::numbers::percent;
 use crate::printable;
 
 /// Fewest requests whose mean time says anything: the kernel counts it in milliseconds.
 const REQUESTS_MIN: f64 = 20.0;
+/// A queue is full with this share of its places taken.
+const FULL_MIN: f64 = 0.9;
 /// A program's threads that take or want less than this share of a CPU are not worth a note.
 const CPU_SHARE_MIN: f64 = 0.01;
 
@@ -56,6 +58,10 @@ pub(crate) fn rows(phase: &PhaseRecord, target: &Target) -> Vec<LayerRow> {
         if let Some(flow) = load.flow_of(at) {
             row.fill(layer.kind, flow, load);
         }
+        let helpers = phase.seen.system.iter().flat_map(|system| &system.helpers);
+        let workers =
+            helpers.filter(|helper| layer.kind == LayerKind::Device && works_for(helper, &layer.name));
+        row.add_note(workers_note(workers));
         row.alone_ns = alone.and_then(|load| {
             let [_, requests, time_ns] = load.main_counts(load.flow_of(at)?);
             request_ns(requests, time_ns)
@@ -99,17 +105,30 @@ impl LayerRow {
         }
     }
 
+    fn add_note(&mut self, note: String) {
+        let notes = [std::mem::take(&mut self.note), note];
+        self.note = notes.into_iter().filter(|note| !note.is_empty()).collect::<Vec<_>>().join(", ");
+    }
+
     fn fill(&mut self, kind: LayerKind, flow: &Flow, load: &Load) {
         let (name, depth) = (std::mem::take(&mut self.name), self.depth);
         *self = match kind {
-            LayerKind::Device => {
+            LayerKind::Device | LayerKind::Remote if flow.samples == 0 => {
                 let [bytes, requests, time_ns] = load.main_counts(flow);
                 let request_ns = request_ns(requests, time_ns);
                 let in_flight = request_ns.map(|_| time_ns / load.elapsed_ns.max(1) as f64);
-                Self { in_flight, request_ns, ..Self::with_rates(bytes, requests, load) }
+                let note = window_note(flow, load);
+                Self { in_flight, request_ns, note, ..Self::with_rates(bytes, requests, load) }
             }
-            LayerKind::Fuse => Self { in_flight: flow.sampled_in_flight(), ..Self::default() },
-            LayerKind::Daemon => Self { note: cpu_note(flow, load), ..Self::default() },
+            LayerKind::Fuse | LayerKind::Remote | LayerKind::FileSystem => {
+                Self { in_flight: flow.sampled_in_flight(), ..Self::default() }
+            }
+            LayerKind::Daemon => Self { note: daemon_note(flow, load), ..Self::default() },
+            // Packets are no requests.
+            LayerKind::Line => {
+                let [bytes, ..] = load.main_counts(flow);
+                Self { requests_per_second: None, ..Self::with_rates(bytes, 0.0, load) }
+            }
             _ => Self::default(),
         };
         (self.name, self.depth) = (name, depth);
@@ -130,13 +149,60 @@ fn depths(layers: &[Layer]) -> Vec<usize> {
     depths
 }
 
-/// Returns the CPU time of a program's threads: "12 % of a CPU, waited for a CPU 3 %".
-fn cpu_note(flow: &Flow, load: &Load) -> String {
+/// Returns a note on a queue whose places are all taken: "its 64 places are taken".
+fn window_note(flow: &Flow, load: &Load) -> String {
+    let places = flow.window.zip(flow.in_flight(load.elapsed_ns));
+    let full = places.filter(|(places, in_flight)| *in_flight >= FULL_MIN * *places as f64);
+    full.map_or(String::new(), |(places, _)| format!("its {places} places are taken"))
+}
+
+/// Returns true for a thread of the kernel whose name ends in a device or begins with it: "kworker/u8:1-loop0",
+/// "md127_raid5". A worker has the name of its last work.
+fn works_for(helper: &Helper, device: &str) -> bool {
+    let name = helper.name.as_str();
+    let is_last = name.strip_suffix(device).is_some_and(|rest| rest.ends_with(['-', '+']));
+    helper.is_kernel && (is_last || name.strip_prefix(device).is_some_and(|rest| rest.starts_with('_')))
+}
+
+/// Returns the CPU time of a device's threads in the kernel: "workers 12 % of a CPU".
+fn workers_note<'a>(workers: impl Iterator<Item = &'a Helper>) -> String {
+    let [on, waiting] = workers.fold([0.0, 0.0], |[on, waiting], worker| {
+        [on + worker.cpu_share, waiting + worker.run_delay_share.unwrap_or_default()]
+    });
+    let note = cpu_note(on, waiting);
+    if note.is_empty() { note } else { format!("workers {note}") }
+}
+
+/// Returns the threads of a program and their CPU time: "1 thread, 12 % of a CPU".
+fn daemon_note(flow: &Flow, load: &Load) -> String {
     let [on, waiting] = [flow.cpu_ns, flow.run_delay_ns].map(|time_ns| per_ns(time_ns, load));
+    let threads = flow.window.map(|count| format!("{count} thread{}", if count == 1 { "" } else { "s" }));
+    let times = Some(cpu_note(on, waiting)).filter(|note| !note.is_empty());
+    threads.into_iter().chain(times).collect::<Vec<_>>().join(", ")
+}
+
+/// Returns CPU time: "12 % of a CPU, waited for a CPU 3 % of the time".
+fn cpu_note(on: f64, waiting: f64) -> String {
     let on_text = format!("{} of a CPU", percent(on));
     match (on >= CPU_SHARE_MIN, waiting >= CPU_SHARE_MIN) {
-        (_, true) => format!("{on_text}, waited for a CPU {}", percent(waiting)),
+        (_, true) => format!("{on_text}, waited for a CPU {} of the time", percent(waiting)),
         (true, false) => on_text,
         (false, false) => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::run::Helper;
+
+    use super::works_for;
+
+    #[test]
+    fn kernel_threads_belong_to_the_device_in_their_name() {
+        let works = |name: &str, device| {
+            works_for(&Helper { name: name.into(), is_kernel: true, ..Helper::default() }, device)
+        };
+        assert!(works("kworker/u8:1-loop0", "loop0") && works("md127_raid5", "md127"));
+        assert!(!works("kworker/u8:1-loop10", "loop0") && !works("md127_raid5", "md12"));
     }
 }

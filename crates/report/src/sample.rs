@@ -596,7 +596,6 @@ pub(crate) fn run() -> Run {
         phases,
         fills: Vec::new(),
         target_probes: Some(TargetProbes {
-            sync_ns: None,
             reread: Some(Reread {
                 blocks: 1000,
                 first_mean_ns: 81_000,
@@ -604,7 +603,7 @@ pub(crate) fn run() -> Run {
                 second_mean_ns: 80_000,
                 second_p99_ns: 119_000,
             }),
-            compressible: None,
+            ..TargetProbes::default()
         }),
         ceilings: Vec::new(),
         tool: Tool {

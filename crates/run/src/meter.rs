@@ -121,8 +121,9 @@ impl Meter {
         probe.snapshot(&mut start_snapshot);
         let (previous, current) = (start_snapshot.clone(), start_snapshot.clone());
         let (waits, system_sampler) = (Waits::open(root), SystemSampler::open(root, target));
-        let hidden =
-            probe.hidden().iter().chain(system_sampler.hidden()).map(String::as_str).chain(waits.hidden());
+        let flows = Flows::open(root, &target.layers);
+        let counters = probe.hidden().iter().chain(system_sampler.hidden()).chain(flows.hidden());
+        let hidden = counters.map(String::as_str).chain(waits.hidden());
         Self {
             hidden: hidden.map(ToOwned::to_owned).collect(),
             probe,
@@ -134,7 +135,7 @@ impl Meter {
             calls_before: OwnIo::default(),
             waits,
             system_sampler,
-            flows: Flows::open(root, &target.layers),
+            flows,
             is_observed: true,
             skips_machine: false,
             machine_read_ns: 0,
@@ -263,7 +264,6 @@ impl Meter {
     /// Samples where threads sleep, and other states that no counter records.
     pub fn sample(&mut self, now_ns: u64) {
         self.waits.sample();
-        self.system_sampler.sample();
         self.flows.sample();
         self.next_sample_ns = now_ns + self.gaps.u64(SAMPLE_GAP_NS) * self.gap_factor;
     }

@@ -1,7 +1,10 @@
 //! Short experiments on a target before the first test: caches and compression below this system.
 
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -11,8 +14,9 @@ use engine::clock::{Clock, Monotonic};
 use model::Plan;
 use model::marker::NamePattern;
 use model::plan;
-use model::run::{CompressibleProbe, Reread, TargetProbes};
+use model::run::{CompressibleProbe, Ping, Reread, TargetProbes};
 use model::target::{Backing, DeviceKind, Target};
+use observe::Root;
 use rustix::fs::{AtFlags, Mode, OFlags};
 
 use crate::data_location::DataLocation;
@@ -27,6 +31,10 @@ const BLOCK_BYTES: usize = 4096;
 const BLOCKS_MIN: usize = 20;
 /// Longest time of the first reads. The second reads take no longer if there is nothing to find.
 const FIRST_NS: u64 = 300_000_000;
+/// Longest time of the first of two bursts. The second takes twice as long.
+const PING_NS: u64 = 50_000_000;
+/// Growth from the first burst to the second of a device that moves with them.
+const PROPORTION: RangeInclusive<f64> = 1.6..=2.5;
 /// Number of syncs of a file without new data.
 const SYNCS: usize = 9;
 /// Size of the file that shows if data is compressed.
@@ -45,17 +53,24 @@ pub fn probe_name_patterns(plan: &Plan, target: &Target) -> Vec<NamePattern> {
     }
 }
 
+/// Target of probes.
+pub struct ProbedTarget<'a> {
+    pub root: &'a Root,
+    pub target: &'a Target,
+    pub directory: &'a DataLocation,
+    pub dataset: &'a DataSet,
+}
+
 /// Runs the applicable probes. A failed probe is ignored, and does not fail the run: a test with the same problem
 /// reports it.
 pub fn probe(
-    directory: &DataLocation,
-    dataset: &DataSet,
+    probed: &ProbedTarget<'_>,
     plan: &Plan,
-    target: &Target,
     seed: u64,
     budget: &Budget,
     interrupt: &Arc<AtomicBool>,
 ) -> TargetProbes {
+    let ProbedTarget { root, target, directory, dataset } = *probed;
     let mut tests = plan.phases.iter().filter_map(|phase| phase.workload.data());
     // A test with zones reads what was asked for, and no block more.
     let reads = tests.any(|data| data.reads() && !data.verb.is_bytes() && data.zones.is_none());
@@ -68,6 +83,10 @@ pub fn probe(
     let may_drop_syncs = writes && target.file_system.starts_with("fuse");
     let filled = dataset.groups.iter().find(|group| group.filled == FillProgress::Whole && may_drop_syncs);
     TargetProbes {
+        // Reads of other clients would move the same devices.
+        ping: group
+            .filter(|_| plan.clients.is_none())
+            .and_then(|group| ping(root, directory, group, seed, interrupt)),
         sync_ns: filled.and_then(|group| sync_ns(directory, group)),
         reread: group.and_then(|group| reread(directory, group, seed, interrupt)),
         compressible: if target.may_compress() && budget.take(plan::PROBE_BYTES) {
@@ -76,6 +95,67 @@ pub fn probe(
             None
         },
     }
+}
+
+/// Opens the first file of a group for direct reads, and draws blocks of it.
+fn draw_blocks(
+    descriptor: impl AsFd,
+    path: &Path,
+    group: &FileGroup,
+    seed: u64,
+) -> Option<(OwnedFd, Vec<u64>)> {
+    let file = group.open_file(descriptor.as_fd(), path, 0, OFlags::RDONLY | OFlags::DIRECT).ok()?;
+    let blocks = group.file_bytes / BLOCK_BYTES as u64;
+    let mut random = fastrand::Rng::with_seed(seed);
+    let draw = |_| random.u64(0..blocks.max(1)) * BLOCK_BYTES as u64;
+    let mut offsets: Vec<u64> = (0..BLOCKS).map(draw).collect();
+    offsets.sort_unstable();
+    offsets.dedup();
+    random.shuffle(&mut offsets);
+    Some((file, offsets))
+}
+
+/// Reads a burst of random blocks, and then one of twice as many. Finds the devices whose reads grew with them.
+fn ping(
+    root: &Root,
+    directory: &DataLocation,
+    group: &FileGroup,
+    seed: u64,
+    interrupt: &Arc<AtomicBool>,
+) -> Option<Ping> {
+    let descriptor = directory.descriptor().try_clone_to_owned().ok()?;
+    let (root, group, path) = (root.clone(), group.clone(), directory.path().to_owned());
+    let interrupt = Arc::clone(interrupt);
+    let work = move || {
+        // Other blocks than those that are read twice.
+        let (file, offsets) = draw_blocks(&descriptor, &path, &group, !seed)?;
+        let mut reads = vec![observe::device_reads(&root)];
+        let first = offsets.get(..offsets.len() / 3)?;
+        let count = latencies(&file, first, PING_NS, &interrupt)?.len();
+        reads.push(observe::device_reads(&root));
+        let second = offsets.get(count..3 * count).filter(|_| count >= BLOCKS_MIN)?;
+        // They take as long as they need: a part of them would not be twice as many.
+        latencies(&file, second, u64::MAX, &interrupt)?;
+        reads.push(observe::device_reads(&root));
+        Some(Ping { reads: count as u64, moved: moved(&reads, count as u64) })
+    };
+    hang_detection::wait_with_progress("read some blocks", || 0, work).ok().flatten()
+}
+
+/// Returns the devices whose reads grew with a burst of `count` reads, and twice as much with the next. The counts in
+/// `reads` are from before, between and after the bursts.
+fn moved(reads: &[BTreeMap<String, u64>], count: u64) -> Vec<String> {
+    let [before, between, after] = reads else { return Vec::new() };
+    let has_moved = |name: &&String| {
+        let at = |reads: &BTreeMap<String, u64>| reads.get(*name).copied();
+        let Some(((before, between), after)) = at(before).zip(at(between)).zip(at(after)) else {
+            return false;
+        };
+        let [first, second] = [between.saturating_sub(before), after.saturating_sub(between)];
+        let ratio = second as f64 / first.max(1) as f64;
+        first >= count / 2 && PROPORTION.contains(&ratio)
+    };
+    before.keys().filter(has_moved).cloned().collect()
 }
 
 /// Reads random blocks directly, and then the same blocks again. If the second time is much faster, something
@@ -91,14 +171,7 @@ fn reread(
     let (group, path) = (group.clone(), directory.path().to_owned());
     let interrupt = Arc::clone(interrupt);
     let work = move || {
-        let file = group.open_file(descriptor.as_fd(), &path, 0, OFlags::RDONLY | OFlags::DIRECT).ok()?;
-        let blocks = group.file_bytes / BLOCK_BYTES as u64;
-        let mut random = fastrand::Rng::with_seed(seed);
-        let mut offsets: Vec<u64> =
-            (0..BLOCKS).map(|_| random.u64(0..blocks.max(1)) * BLOCK_BYTES as u64).collect();
-        offsets.sort_unstable();
-        offsets.dedup();
-        random.shuffle(&mut offsets);
+        let (file, mut offsets) = draw_blocks(&descriptor, &path, &group, seed)?;
         let first = latencies(&file, &offsets, FIRST_NS, &interrupt)?;
         offsets.truncate(first.len());
         if first.len() < BLOCKS_MIN {
@@ -185,4 +258,19 @@ fn compressible(directory: &DataLocation) -> Option<CompressibleProbe> {
         found
     };
     hang_detection::wait_with_progress(action, || 0, work).ok().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_that_read_in_proportion_have_moved() {
+        let reads = |all: [u64; 4]| {
+            let names = ["vda", "vdb", "loop0", "sda"].map(String::from);
+            names.into_iter().zip(all).collect::<BTreeMap<_, _>>()
+        };
+        let all = [reads([10, 10, 10, 10]), reads([110, 110, 10, 12]), reads([310, 210, 10, 16])];
+        assert_eq!(moved(&all, 100), ["vda"]);
+    }
 }

@@ -29,7 +29,7 @@ use crate::drive::PhaseEvent;
 use crate::file_phase::{self, FilePhase, FileSet};
 use crate::hang_detection;
 use crate::meter::Meter;
-use crate::probes;
+use crate::probes::{self, ProbedTarget};
 use crate::record::{self, PhaseContext, PhaseTotals, record_id};
 use crate::room::RoomWatch;
 use crate::sim_phase::SimTask;
@@ -326,7 +326,9 @@ impl Session {
         let TestTarget::Directory(on_disk) = &self.place else { return None };
         let dataset = on_disk.dataset.as_ref()?;
         let Self { plan, target, seed, budget, interrupt, .. } = &*self;
-        let found = probes::probe(&on_disk.directory, dataset, plan, target, *seed, budget, interrupt);
+        let OnDisk { root, directory, .. } = &**on_disk;
+        let probed = ProbedTarget { root, target, directory, dataset };
+        let found = probes::probe(&probed, plan, *seed, budget, interrupt);
         self.is_cached_below = found.reread.as_ref().is_some_and(|reread| {
             reread.first_mean_ns as f64 > CACHED_SPEEDUP_MIN * reread.second_mean_ns as f64
         });

@@ -437,6 +437,8 @@ impl Driver {
             if repetition == 1 && laid_out.is_ok() {
                 self.view.preparing("probing below this system");
                 self.target_probes = side.probe_target();
+                let ping = self.target_probes.as_ref().and_then(|probes| probes.ping.as_ref());
+                self.plan.notes.extend(ping.and_then(|ping| ping.note(&self.environment.target)));
             }
             self.repetition(&mut *side, repetition, laid_out);
         }

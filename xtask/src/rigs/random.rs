@@ -10,7 +10,7 @@ mod score;
 mod truth;
 
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
@@ -18,6 +18,7 @@ use model::Run;
 use model::json::FromJson;
 
 use self::corpus::{AtServer, Row};
+use self::counters::Agreements;
 pub(super) use self::grammar::Part;
 use self::grammar::{FileState, Load, Stack};
 use self::guests::GuestStack;
@@ -52,6 +53,8 @@ pub(super) enum Purpose {
     Keep,
     /// Show the label of each load alone.
     Label,
+    /// Compare layers and counters with the stack alone.
+    Counters,
     /// Check the exam itself, without skye's experiments.
     Check,
 }
@@ -69,6 +72,9 @@ impl Exam {
         let first = self.seed.map_or_else(seed_of_judge, Ok)?;
         if self.is_in_guests {
             return self.run_in_guests(&binary, first);
+        }
+        if self.purpose == Purpose::Counters {
+            return self.check_counters(&binary, first);
         }
         let (mut scores, mut failed) = (Scores::default(), 0);
         for seed in first..first + self.count {
@@ -92,6 +98,32 @@ impl Exam {
         if self.purpose != Purpose::Label {
             println!("\n{}", scores.tables());
         }
+        Ok(failed == 0)
+    }
+
+    fn check_counters(&self, binary: &Path, first: u64) -> Result<bool> {
+        let (mut all, mut failed) = (Agreements::default(), 0);
+        for seed in first..first + self.count {
+            let stack = Stack::draw(seed, self.part);
+            match compare_counters(binary, &stack) {
+                Ok(loads) => loads.into_iter().for_each(|(load, agreements, at_server)| {
+                    all += agreements;
+                    if !agreements.is_whole() {
+                        let at_server = at_server.map_or(String::new(), |at_server| at_server.words());
+                        println!(
+                            "stack {seed}: {}; {}: {at_server}\n{agreements}",
+                            stack.words(),
+                            load.spec()
+                        );
+                    }
+                }),
+                Err(error) => {
+                    failed += 1;
+                    println!("stack {seed}: {}: {error:#}", stack.words());
+                }
+            }
+        }
+        println!("\nseeds {first} to {}\n\n{all}", first + self.count - 1);
         Ok(failed == 0)
     }
 
@@ -243,6 +275,34 @@ fn examine(binary: &Path, stack: &Stack, purpose: Purpose) -> Result<Vec<(Load, 
     Ok(rows)
 }
 
+/// Builds a stack, measures each load without experiments, and compares layers and counters.
+fn compare_counters(binary: &Path, stack: &Stack) -> Result<Vec<(Load, Agreements, Option<AtServer>)>> {
+    let rigs = Rigs::build(&[binary.into(), "rig-server".into()], stack)?;
+    let path = place(stack, &rigs);
+    if stack.state != FileState::Written {
+        truth::make_file(&path, stack.state)?;
+    }
+    let count = |load: &Load| {
+        let CountedRun { run, at_server } = CountedRun::new(binary, &path, stack, *load, &rigs)?;
+        let layers = &run.environment.target.layers;
+        let has_layers = corpus::has_layers(layers, &stack.layers(), stack.is_unprivileged);
+        let phase = run.phases.first().context("a run without a test")?;
+        let is_alone = stack.answering().is_none() && stack.neighbour.is_none();
+        Ok((*load, counters::compare(phase, layers, Some(has_layers), is_alone, at_server), at_server))
+    };
+    let counts = stack.loads.iter().map(count).collect();
+    rigs.finish()?;
+    counts
+}
+
+/// Returns the path that skye measures.
+fn place(stack: &Stack, rigs: &Rigs) -> PathBuf {
+    match stack.state {
+        FileState::Written => rigs.path().to_owned(),
+        FileState::Hole | FileState::Unwritten => rigs.path().join(truth::FILE_NAME),
+    }
+}
+
 fn examine_built(
     binary: &Path,
     stack: &Stack,
@@ -256,10 +316,7 @@ fn examine_built(
     if purpose == Purpose::Label || rows.iter().all(|(load, truth, _)| sure(stack, *load, truth).is_none()) {
         return Ok(rows);
     }
-    let path = match stack.state {
-        FileState::Written => rigs.path().to_owned(),
-        FileState::Hole | FileState::Unwritten => rigs.path().join(truth::FILE_NAME),
-    };
+    let path = place(stack, rigs);
     // What answers has a server or a disk below it.
     let is_checked = stack.answering().is_some();
     if is_checked {
@@ -275,8 +332,8 @@ fn examine_built(
         }
     }
     let at_server = match &rows[..] {
-        [(load, ..), ..] if stack.has_log() && !is_checked && purpose != Purpose::Check => {
-            at_server(binary, &path, stack, *load, rigs)?
+        [(load, ..), ..] if !is_checked && purpose != Purpose::Check => {
+            CountedRun::new(binary, &path, stack, *load, rigs)?.at_server
         }
         _ => None,
     };
@@ -295,22 +352,29 @@ fn examine_built(
     Ok(rows)
 }
 
-/// Measures a load without experiments, and compares the requests at the server with its log.
-fn at_server(
-    binary: &Path,
-    path: &Path,
-    stack: &Stack,
-    load: Load,
-    rigs: &mut Rigs,
-) -> Result<Option<AtServer>> {
-    rigs.take_log()?;
-    let run = measured(binary, path, stack, &[load], Purpose::Check)?;
-    let phase = run.phases.first().context("a run without a test")?;
-    Ok(AtServer::new(&rigs.take_log()?, phase, &run.environment.target.layers))
+/// A load, measured without experiments.
+struct CountedRun {
+    run: Run,
+    /// Requests at the server; `None` if it has no log, or skye may not count.
+    at_server: Option<AtServer>,
 }
 
-/// Returns a command that runs a program where the kernel's counters of FUSE are mounted, or where they are not and it may
-/// not mount them.
+impl CountedRun {
+    fn new(binary: &Path, path: &Path, stack: &Stack, load: Load, rigs: &Rigs) -> Result<Self> {
+        let has_log = stack.has_log();
+        if has_log {
+            rigs.take_log()?;
+        }
+        let run = measured(binary, path, stack, &[load], Purpose::Check)?;
+        let phase = run.phases.first().context("a run without a test")?;
+        let log = has_log.then(|| rigs.take_log()).transpose()?;
+        let at_server = log.and_then(|log| AtServer::new(&log, phase, &run.environment.target.layers));
+        Ok(Self { run, at_server })
+    }
+}
+
+/// Returns a command that runs a program where the kernel's counters of FUSE are mounted. Otherwise they are not, and it has
+/// no right to mount them.
 fn with_fusectl(binary: &Path, is_mounted: bool) -> Command {
     const AT: &str = "/sys/fs/fuse/connections";
     // It may be as wanted already.

@@ -31,7 +31,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     let queued = reading.waits(WaitClass::Queue);
     let top = reading.input.target().top_device();
     let places = top.and_then(|device| device.nr_requests.map(|places| (device.name.as_str(), places)));
-    let slots = reading.system().and_then(|system| system.server_slots);
+    let slots = reading.input.server_flow().and_then(|flow| flow.window);
     // A ring's own thread waits for completions, so it shows no wait for a tag or a slot. The counts show the same
     // instead: the device or server has as many requests as places, and more are waited for.
     let room = if reading.is_remote {

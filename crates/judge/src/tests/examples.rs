@@ -741,7 +741,7 @@ examples! {
     more_threads_than_cpus: cpu_contention QUIET, "read:rnd4k:t9", |w| w.budget().run_queue = 0.2;
     hog_beside_more_threads_than_cpus: cpu_contention SUSPECT, "read:rnd4k:t9", |w| {
         w.budget().run_queue = 0.2;
-        let hog = Helper { name: "hog".into(), pid: 7, is_kernel: false, cpu_share: 3.0 };
+        let hog = Helper { name: "hog".into(), pid: 7, is_kernel: false, cpu_share: 3.0, ..Helper::default() };
         w.record.seen.system.get_or_insert_default().helpers.push(hog);
     };
     run_queue_wait_of_4_percent: cpu_contention QUIET, "read:rnd4k:t4", |w| w.budget().run_queue = 0.04;

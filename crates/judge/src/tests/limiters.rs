@@ -4,11 +4,12 @@ use model::Experiment;
 use model::Limiter;
 use model::figure::Count;
 use model::finding::Finding;
+use model::layer::{Layer, LayerKind};
 use model::observation::Source;
 use model::request::{MixTexts, Request};
 use model::run::{
-    CallUse, Cap, CeilingShares, Confidence, CpuShares, Helper, NetworkUse, Note, Pressures, Reclaim,
-    Response, SampledThreads, Sensitivity, Status, SystemUse, WaitChannel, sources,
+    CallUse, Cap, CeilingShares, Confidence, CpuShares, Flow, Helper, Load, NetworkUse, Note, Pressures,
+    Reclaim, Response, SampledThreads, Sensitivity, Status, SystemUse, WaitChannel, sources,
 };
 use model::target::{Backing, DeviceKind};
 
@@ -116,9 +117,17 @@ impl InputBuilder {
         self
     }
 
-    fn remote(mut self, requests: f64) -> Self {
+    fn remote(self, requests: f64) -> Self {
+        self.server(requests, None)
+    }
+
+    /// Requests at a server, on average, and the most that are let through.
+    fn server(mut self, requests: f64, window: Option<u64>) -> Self {
         self.set_backing(Backing::RemoteOrUserSpace, "fuse");
-        self.system(|system| system.server_in_flight = Some(requests))
+        self.environment.target.layers = vec![Layer::new(LayerKind::Fuse, "fuse")];
+        let flow = Flow { samples: 100, in_flight_sum: (100.0 * requests) as u64, window, ..Flow::default() };
+        self.record.seen.load = Some(Load { flows: vec![flow], ..Load::default() });
+        self
     }
 
     #[track_caller]
@@ -356,13 +365,9 @@ cases! {
     stream_at_interface_speed: NetworkBandwidth Likely,
         stream_over(|network, rate| network.speed_bits_per_second = Some((8.4 * rate) as u64));
     full_server_slots: QueueFull Confirmed,
-        clean("read:rnd4k:q16").blocked().remote(1.9).system(|system| {
-            (system.server_in_flight, system.server_slots) = (Some(1.9), Some(2));
-        }).answers(0.01, 0.0);
+        clean("read:rnd4k:q16").blocked().server(1.9, Some(2)).answers(0.01, 0.0);
     free_server_slots: ServerSaturated Confirmed,
-        clean("read:rnd4k:q16").blocked().remote(14.0).system(|system| {
-            (system.server_in_flight, system.server_slots) = (Some(14.0), Some(64));
-        }).answers(0.01, 0.0);
+        clean("read:rnd4k:q16").blocked().server(14.0, Some(64)).answers(0.01, 0.0);
     stream_at_line_rate: NetworkBandwidth Likely, stream(Some(1.05));
     stream_at_half_line_rate: RemoteLatency Likely, stream(Some(2.0));
     stream_at_half_peak_rate: RemoteLatency Likely, stream_over(|network, rate| {
@@ -441,7 +446,7 @@ cases! {
     more_threads_than_cpus: CpuSaturated Likely, clean("write:rnd4k:t32").spends(0.05, 0.2, 0.6, 0.15);
     hog_on_the_cpus: CpuContention Likely,
         clean("read:rnd4k").spends(0.05, 0.2, 0.6, 0.15).system(|system| {
-            system.helpers = vec![Helper { name: "hog".into(), pid: 7, is_kernel: false, cpu_share: 0.99 }];
+            system.helpers = vec![Helper { name: "hog".into(), pid: 7, is_kernel: false, cpu_share: 0.99, ..Helper::default() }];
         });
     cpu_quota_throttling: CpuQuota Confirmed, with(
         clean("read:rnd4k").spends(0.05, 0.1, 0.0, 0.05).system(|system| {
@@ -477,7 +482,7 @@ cases! {
     );
     cpu_bound_ssh_of_sshfs: HelperCpu Likely, with(
         clean("read:seq1m").blocked().remote(1.0).sleeps(&[("request_wait_answer", 0.9)]).system(|system| {
-            system.helpers = vec![Helper { name: "ssh".into(), pid: 7, is_kernel: false, cpu_share: 0.97 }];
+            system.helpers = vec![Helper { name: "ssh".into(), pid: 7, is_kernel: false, cpu_share: 0.97, ..Helper::default() }];
         }),
         |world| world.target().file_system = "fuse.sshfs".into(),
     );
@@ -658,7 +663,13 @@ fn foreign_device_reads_do_not_change_lookup_limiter() {
 fn busy_helper_of_the_target_is_helper_cpu() {
     let ssh =
         clean("read:seq1m").blocked().remote(1.0).sleeps(&[("request_wait_answer", 0.9)]).system(|system| {
-            system.helpers = vec![Helper { name: "ssh".into(), pid: 7, is_kernel: false, cpu_share: 0.97 }];
+            system.helpers = vec![Helper {
+                name: "ssh".into(),
+                pid: 7,
+                is_kernel: false,
+                cpu_share: 0.97,
+                ..Helper::default()
+            }];
         });
     // On another file system, ssh works for someone else.
     assert_ne!(limiter_of(&ssh), Limiter::HelperCpu);
@@ -670,7 +681,8 @@ fn busy_helper_of_the_target_is_helper_cpu() {
         let mut read = clean("read:seq1m:q16").blocked().queues(15.0).answers(0.0, -1.0);
         read.target().device_stack[0].kind = DeviceKind::Loop;
         read.target().device_stack[0].name = "loop0".into();
-        let thread = |name: String, pid| Helper { name, pid, is_kernel: true, cpu_share: 0.45 };
+        let thread =
+            |name: String, pid| Helper { name, pid, is_kernel: true, cpu_share: 0.45, ..Helper::default() };
         let threads =
             vec![thread(format!("kworker/u8:22-{device}"), 7), thread(format!("kworker/1:3+{device}"), 8)];
         read.system(|system| system.helpers.clone_from(&threads))

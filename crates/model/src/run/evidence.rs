@@ -194,10 +194,6 @@ document! {
         pub calls: Option<CallUse>,
         /// The busiest network interface; null where there is none, or nothing crossed it.
         pub network: Option<NetworkUse>,
-        /// Requests at the server of a user-space or network file system, on average; null if unknown.
-        pub server_in_flight: Option<f64>,
-        /// Limit on requests in flight to the server (RPC slots, `max_background`); null if unknown.
-        pub server_slots: Option<u64>,
         /// Shares of the time in which tasks of the whole machine stalled, by cause; null where the kernel does not
         /// show them.
         pub pressure: Option<Pressures>,
@@ -280,6 +276,7 @@ document! {
     }
 
     /// A process or thread of the kernel that took CPU time.
+    #[derive(Default)]
     pub struct Helper {
         /// Its name, as the kernel shows it.
         pub name: String,
@@ -289,6 +286,9 @@ document! {
         pub is_kernel: bool,
         /// CPU time as a share of one CPU.
         pub cpu_share: f64,
+        /// Share of the time in which it waited for a CPU; null for a program.
+        #[serde(default)]
+        pub run_delay_share: Option<f64>,
     }
 
     /// A limit on I/O.

@@ -6,6 +6,7 @@ use crate::document::document;
 
 document! {
     /// A load, and the work of each layer under it, over the same time.
+    #[derive(Default)]
     pub struct Load {
         /// Length of the measured parts.
         pub elapsed_ns: u64,
@@ -38,6 +39,16 @@ document! {
         pub read_ns: u64,
         /// Sum of the times of all write requests.
         pub write_ns: u64,
+        /// Other requests completed: discards of a device, names and attributes of a server.
+        #[serde(default)]
+        pub others: u64,
+        /// Sum of their times.
+        #[serde(default)]
+        pub other_ns: u64,
+        /// Most requests that it takes at once: those of a device's queue, slots of an NFS mount, threads of a program. For
+        /// FUSE, those without a waiting caller. Null where it has no limit, or an unknown one.
+        #[serde(default)]
+        pub window: Option<u64>,
         /// Samples of the number of requests, where the kernel counts no times.
         #[serde(default)]
         pub samples: u64,
@@ -95,6 +106,14 @@ impl Flow {
         (self.samples > 0).then(|| self.in_flight_sum as f64 / self.samples as f64)
     }
 
+    /// Returns the mean number of requests in flight over a time by its own counters; `None` if it has none.
+    pub fn in_flight(&self, elapsed_ns: u64) -> Option<f64> {
+        let requests = self.reads.saturating_add(self.writes).saturating_add(self.others);
+        let times_ns = [self.read_ns, self.write_ns, self.other_ns].map(|time_ns| time_ns as f64);
+        let counted = || times_ns.iter().sum::<f64>() / elapsed_ns as f64;
+        self.sampled_in_flight().or_else(|| (requests > 0 && elapsed_ns > 0).then(counted))
+    }
+
     /// Applies `of` to each counter and the same one of `other`.
     pub fn each(&self, other: &Self, of: impl Fn(u64, u64) -> u64) -> Self {
         Self {
@@ -105,6 +124,9 @@ impl Flow {
             writes: of(self.writes, other.writes),
             read_ns: of(self.read_ns, other.read_ns),
             write_ns: of(self.write_ns, other.write_ns),
+            others: of(self.others, other.others),
+            other_ns: of(self.other_ns, other.other_ns),
+            window: self.window.or(other.window),
             samples: of(self.samples, other.samples),
             in_flight_sum: of(self.in_flight_sum, other.in_flight_sum),
             cpu_ns: of(self.cpu_ns, other.cpu_ns),

@@ -24,9 +24,9 @@ pub fn parse(bytes: &[u8], counters: &mut DeviceFrame) -> bool {
     true
 }
 
-/// Puts the counters by direction into `flow`; false if there are too few fields. The times are those of reads and of
-/// writes, fields 4 and 8 of the kernel's `Documentation/block/stat.rst`. Field 11 is their sum and the time of flushes,
-/// which the writes with them have already.
+/// Puts the counters by direction into `flow`; false if there are too few fields. The times are those of reads, writes and
+/// discards, fields 4, 8 and 15 of the kernel's `Documentation/block/stat.rst`. Field 11 is their sum and the time of
+/// flushes, which the writes with them have already.
 pub fn parse_flow(bytes: &[u8], flow: &mut Flow) -> bool {
     let Some(fields) = fields(bytes) else { return false };
     flow.reads = fields[0];
@@ -35,7 +35,17 @@ pub fn parse_flow(bytes: &[u8], flow: &mut Flow) -> bool {
     flow.writes = fields[4];
     flow.written_bytes = fields[6].saturating_mul(SECTOR_BYTES);
     flow.write_ns = fields[7].saturating_mul(NS_PER_MS);
+    flow.others = fields[11];
+    flow.other_ns = fields[14].saturating_mul(NS_PER_MS);
     true
+}
+
+/// Returns the devices of `/proc/diskstats`, each with its completed read requests.
+pub fn reads_of_all(text: &str) -> impl Iterator<Item = (&str, u64)> {
+    text.lines().filter_map(|line| {
+        let mut words = line.split_whitespace().skip(2);
+        Some((words.next()?, words.next()?.parse().ok()?))
+    })
 }
 
 /// Returns the fields that are there, and 0 for the others; `None` for fewer than the oldest kernels have.
@@ -54,7 +64,7 @@ mod tests {
     use model::run::DeviceFrame;
     use proptest::prelude::*;
 
-    use super::parse;
+    use super::{parse, reads_of_all};
 
     #[test]
     fn real_block_stat_parses() {
@@ -82,6 +92,12 @@ mod tests {
         assert!(parse(b"1 2 3 4 5 6 7 8 9 10 11", &mut counters));
         assert_eq!((counters.reads, counters.flushes), (1, 0));
         assert!(!parse(b"1 2 3 4", &mut counters));
+    }
+
+    #[test]
+    fn reads_of_each_device_are_listed() {
+        let text = " 253       0 vda 10 1 2 3 4\n   7       0 loop0 0 0 0 0\nbroken\n";
+        assert_eq!(Vec::from_iter(reads_of_all(text)), [("vda", 10), ("loop0", 0)]);
     }
 
     proptest! {

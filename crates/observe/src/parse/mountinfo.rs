@@ -29,8 +29,8 @@ pub struct Mount {
 const MINOR_BITS: u32 = 20;
 
 impl Mount {
-    /// Returns the number of its connection, if it is a FUSE mount: the kernel's internal device number.
-    pub fn fuse_connection(&self) -> u32 {
+    /// Returns the kernel's internal number of its device. For a FUSE mount, it is also the number of its connection.
+    pub fn device_number(&self) -> u32 {
         (self.major << MINOR_BITS) | self.minor
     }
 }

@@ -1,22 +1,29 @@
 //! `/proc/self/mountstats`: NFS counters of each mount.
 
+use model::run::Flow;
+
 use super::mountinfo::unescape;
 use super::number::first_number;
 
 /// Counters of one NFS mount.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct NfsMount {
-    /// Time from sending a request to its reply, summed over all requests since it was mounted.
-    pub round_trips_ms: u64,
+    /// Requests since it was mounted, and the time of each from its sending to its reply. The bytes are those of the files.
+    pub flow: Flow,
     /// The protocol of each connection to the server: "tcp", "rdma".
     pub connections: Vec<String>,
     /// True if requests go through the slots of a session, as since version 4.1.
     pub has_session: bool,
 }
 
-/// Position of the time from request to reply among the numbers of an operation. Old kernels lack the last of
-/// these numbers.
-const ROUND_TRIP: usize = 6;
+const NS_PER_MS: u64 = 1_000_000;
+// Positions among the numbers of an operation: requests, and the time from request to reply. Old kernels lack the last of
+// these numbers.
+const REQUESTS: usize = 0;
+const ROUND_TRIP_MS: usize = 6;
+// Positions among the counts of bytes: those that the server read and wrote.
+const SERVER_READ_BYTES: usize = 4;
+const SERVER_WRITTEN_BYTES: usize = 5;
 
 /// Reads the section of the NFS mounted there, the upper one if two are at the same place. Absent if the
 /// mount is no NFS.
@@ -34,11 +41,24 @@ pub fn nfs(text: &str, mount_point: &str) -> Option<NfsMount> {
             in_operations |= line.trim() == "per-op statistics";
             continue;
         };
+        let number = |at: usize| {
+            let field = values.split_whitespace().nth(at);
+            field.and_then(|field| first_number(field.as_bytes())).unwrap_or(0)
+        };
+        let flow = &mut mount.flow;
         match key {
             _ if in_operations => {
-                let field = values.split_whitespace().nth(ROUND_TRIP);
-                let spent_ms = field.and_then(|field| first_number(field.as_bytes())).unwrap_or(0);
-                mount.round_trips_ms = mount.round_trips_ms.saturating_add(spent_ms);
+                let (count, time_ns) = match key {
+                    "READ" => (&mut flow.reads, &mut flow.read_ns),
+                    "WRITE" => (&mut flow.writes, &mut flow.write_ns),
+                    _ => (&mut flow.others, &mut flow.other_ns),
+                };
+                *count = count.saturating_add(number(REQUESTS));
+                *time_ns = time_ns.saturating_add(number(ROUND_TRIP_MS).saturating_mul(NS_PER_MS));
+            }
+            "bytes" => {
+                flow.read_bytes = number(SERVER_READ_BYTES);
+                flow.written_bytes = number(SERVER_WRITTEN_BYTES);
             }
             "xprt" => mount.connections.extend(values.split_whitespace().next().map(str::to_owned)),
             "nfsv4" => mount.has_session = values.split(',').any(|word| word.trim() == "sessions"),
@@ -52,7 +72,7 @@ pub fn nfs(text: &str, mount_point: &str) -> Option<NfsMount> {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{NfsMount, nfs};
+    use super::{Flow, NS_PER_MS, NfsMount, nfs};
 
     const TEXT: &str = "\
 device /dev/sda1 mounted on / with fstype ext4
@@ -80,13 +100,20 @@ device filer:/old mounted on /net/old with fstype nfs statvers=1.1
 
     #[test]
     fn nfs_mount_is_found_by_mount_point() {
-        let expected = NfsMount {
-            round_trips_ms: 2540,
-            connections: vec!["tcp".into(), "tcp".into()],
-            has_session: true,
+        let flow = Flow {
+            reads: 1000,
+            read_bytes: 4096,
+            read_ns: 2_500 * NS_PER_MS,
+            writes: 10,
+            written_bytes: 8192,
+            write_ns: 40 * NS_PER_MS,
+            others: 1,
+            ..Flow::default()
         };
+        let expected = NfsMount { flow, connections: vec!["tcp".into(), "tcp".into()], has_session: true };
         assert_eq!(nfs(TEXT, "/net/with blank"), Some(expected));
-        let old = NfsMount { round_trips_ms: 7, connections: vec!["udp".into()], has_session: false };
+        let flow = Flow { reads: 1, read_ns: 7 * NS_PER_MS, ..Flow::default() };
+        let old = NfsMount { flow, connections: vec!["udp".into()], has_session: false };
         assert_eq!(nfs(TEXT, "/net/old"), Some(old));
         assert_eq!(nfs(TEXT, "/"), None);
         assert_eq!(nfs(TEXT, "/net"), None);

@@ -3,12 +3,13 @@
 
 use std::iter;
 
-/// `NLMSG_ERROR` and `NLMSG_DONE`: no message follows.
-const LAST: [u16; 2] = [2, 3];
-/// `RTM_NEWQDISC`.
+use super::netlink::{attribute, entries, message, u32_at, u64_at};
+
+// `RTM_NEWQDISC` and `RTM_GETQDISC`.
 const NEW_QDISC: u16 = 36;
-/// Bytes of `struct nlmsghdr`.
-const HEADER_BYTES: usize = 16;
+const GET_QDISC: u16 = 38;
+/// `NLM_F_REQUEST | NLM_F_DUMP`.
+const FLAGS: u16 = 0x301;
 /// Bytes of `struct tcmsg`.
 const TC_BYTES: usize = 20;
 /// Bytes of `struct tc_netem_qopt`; netem's attributes follow it.
@@ -36,16 +37,14 @@ pub struct Qdisc {
     pub bytes_per_second: Option<u64>,
 }
 
+/// Returns the request for all disciplines of all interfaces.
+pub fn request() -> Vec<u8> {
+    message(GET_QDISC, FLAGS, &[0; TC_BYTES])
+}
+
 /// Parses the disciplines in one datagram; the flag is true for the last datagram.
 pub fn parse(datagram: &[u8]) -> (Vec<Qdisc>, bool) {
-    let mut qdiscs = Vec::new();
-    for (kind, body) in messages(datagram) {
-        if LAST.contains(&kind) {
-            return (qdiscs, true);
-        }
-        qdiscs.extend((kind == NEW_QDISC).then(|| qdisc(body)).flatten());
-    }
-    (qdiscs, false)
+    entries(datagram, NEW_QDISC, qdisc)
 }
 
 /// Returns the slowest discipline that every packet of an interface passes. Every packet passes the root, and
@@ -61,36 +60,6 @@ pub fn slowest(all: &[Qdisc], interface: u32) -> Option<&Qdisc> {
     let root = of_it.iter().find(|qdisc| qdisc.parent == ROOT).copied();
     let chain = iter::successors(root, |upper| below(upper)).take(STACKED_MAX);
     chain.filter(|qdisc| qdisc.bytes_per_second.is_some()).min_by_key(|qdisc| qdisc.bytes_per_second)
-}
-
-/// Returns the messages of a datagram: the type of each, and the bytes after its header.
-fn messages(datagram: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
-    let mut rest = datagram;
-    iter::from_fn(move || {
-        let length = u32_at(rest, 0)? as usize;
-        let body = rest.get(HEADER_BYTES..length)?;
-        let kind = u16_at(rest, 4)?;
-        rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
-        Some((kind, body))
-    })
-}
-
-/// Returns attributes (`struct rtattr`): the type and the value of each.
-fn attributes(bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
-    /// `NLA_TYPE_MASK`: two more bits describe the encoding of the value.
-    const TYPE: u16 = 0x3fff;
-    let mut rest = bytes;
-    iter::from_fn(move || {
-        let length = usize::from(u16_at(rest, 0)?);
-        let value = rest.get(4..length)?;
-        let kind = u16_at(rest, 2)? & TYPE;
-        rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
-        Some((kind, value))
-    })
-}
-
-fn attribute(bytes: &[u8], wanted: u16) -> Option<&[u8]> {
-    attributes(bytes).find(|(kind, _)| *kind == wanted).map(|(_, value)| value)
 }
 
 fn qdisc(body: &[u8]) -> Option<Qdisc> {
@@ -125,23 +94,12 @@ fn rate(kind: &str, options: &[u8]) -> Option<u64> {
     found.filter(|rate| *rate > 0)
 }
 
-fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
-    bytes.get(at..)?.first_chunk().map(|chunk| u16::from_ne_bytes(*chunk))
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
-    bytes.get(at..)?.first_chunk().map(|chunk| u32::from_ne_bytes(*chunk))
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
-    bytes.get(at..)?.first_chunk().map(|chunk| u64::from_ne_bytes(*chunk))
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::parse::netlink::LAST;
 
     fn padded(mut bytes: Vec<u8>) -> Vec<u8> {
         bytes.resize(bytes.len().next_multiple_of(4), 0);
@@ -153,15 +111,10 @@ mod tests {
         padded([&length.to_ne_bytes(), &kind.to_ne_bytes(), value].concat())
     }
 
-    fn message(kind: u16, body: &[u8]) -> Vec<u8> {
-        let length = u32::try_from(body.len() + HEADER_BYTES).unwrap();
-        padded([&length.to_ne_bytes()[..], &kind.to_ne_bytes(), &[0; 10], body].concat())
-    }
-
     fn qdisc_of(interface: u32, handle: u32, parent: u32, kind: &str, options: &[u8]) -> Vec<u8> {
         let numbers = [0, interface, handle, parent, 0].map(u32::to_ne_bytes).concat();
         let name = [kind.as_bytes(), &[0]].concat();
-        message(NEW_QDISC, &[numbers, attribute_of(KIND, &name), attribute_of(OPTIONS, options)].concat())
+        message(NEW_QDISC, 0, &[numbers, attribute_of(KIND, &name), attribute_of(OPTIONS, options)].concat())
     }
 
     fn tbf(rate: u32) -> Vec<u8> {
@@ -180,7 +133,7 @@ mod tests {
             qdisc_of(4, 0x1_0000, ROOT, "netem", &netem),
             qdisc_of(5, 0x1_0000, ROOT, "cake", &attribute_of(2, &9_u64.to_ne_bytes())),
             qdisc_of(6, 0x1_0000, ROOT, "cake", &attribute_of(2, &0_u64.to_ne_bytes())),
-            message(LAST[1], &[0; 4]),
+            message(LAST[1], 0, &[0; 4]),
         ]
         .concat();
         let (all, is_last) = parse(&datagram);
@@ -216,7 +169,7 @@ mod tests {
             let _ = slowest(&all, 1);
             let (all, _) = parse(&qdisc_of(1, 0, ROOT, ["tbf", "netem", "cake"][usize::from(kind % 3)], &bytes));
             let _ = slowest(&all, 1);
-            let _ = parse(&message(kind, &bytes));
+            let _ = parse(&message(kind, 0, &bytes));
         }
     }
 }

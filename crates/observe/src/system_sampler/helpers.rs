@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use model::run::Helper;
 
 use crate::parse::process_stat::{self, Process};
+use crate::parse::schedstat::{self, Schedstat};
 use crate::reading::read_start;
 use crate::root::{NumberedEntries, Root};
 
@@ -18,18 +19,34 @@ pub(super) struct Helpers {
     /// Processes of the test. Their children belong to it, too.
     own: Vec<u64>,
     ns_per_tick: u64,
-    before: Option<HashMap<Key, u64>>,
+    before: Option<HashMap<Key, Times>>,
     sums: HashMap<Key, Sum>,
 }
 
 /// Number and start time: the kernel reuses numbers.
 type Key = (u64, u64);
 
-#[derive(Debug)]
+/// CPU time, and for a thread of the kernel the time in which it waited for a CPU. Each thread of a program has its own.
+#[derive(Debug, Clone, Copy, Default)]
+struct Times {
+    cpu_ns: u64,
+    run_delay_ns: u64,
+}
+
+impl Times {
+    fn each(self, other: Self, of: impl Fn(u64, u64) -> u64) -> Self {
+        Self {
+            cpu_ns: of(self.cpu_ns, other.cpu_ns),
+            run_delay_ns: of(self.run_delay_ns, other.run_delay_ns),
+        }
+    }
+}
+
+#[derive(Debug, Default)]
 struct Sum {
     name: String,
     is_kernel: bool,
-    ticks: u64,
+    times: Times,
 }
 
 impl Helpers {
@@ -49,7 +66,7 @@ impl Helpers {
     }
 
     /// Visits all processes but those of the test and their children.
-    fn visit(&self, mut visit: impl FnMut(Process<'_>)) {
+    fn visit(&self, mut visit: impl FnMut(Process<'_>, Times)) {
         let Some(processes) = &self.processes else { return };
         let is_ours = |pid: u64| self.own.contains(&pid);
         processes.visit(|pid| {
@@ -59,7 +76,10 @@ impl Helpers {
             if let Some(process) =
                 process.filter(|process| !is_ours(process.pid) && !is_ours(process.parent_pid))
             {
-                visit(process);
+                let ticks = Times { cpu_ns: process.ticks.saturating_mul(self.ns_per_tick), run_delay_ns: 0 };
+                // Ticks are too coarse for a worker that runs often and briefly.
+                let exact = process.is_kernel.then(|| schedstat(processes, pid)).flatten();
+                visit(process, exact.unwrap_or(ticks));
             }
         });
     }
@@ -67,8 +87,8 @@ impl Helpers {
     pub fn begin(&mut self) {
         let mut before = self.before.take().unwrap_or_default();
         before.clear();
-        self.visit(|process| {
-            before.insert((process.pid, process.start_ticks), process.ticks);
+        self.visit(|process, times| {
+            before.insert((process.pid, process.start_ticks), times);
         });
         self.before = Some(before);
     }
@@ -76,31 +96,41 @@ impl Helpers {
     pub fn end(&mut self) {
         let Some(before) = self.before.take() else { return };
         let mut sums = std::mem::take(&mut self.sums);
-        self.visit(|process| {
+        self.visit(|process, now| {
             let key = (process.pid, process.start_ticks);
             // A process that appeared since the beginning spent all of its time since then.
-            let ticks = process.ticks.saturating_sub(before.get(&key).copied().unwrap_or(0));
-            if ticks > 0 {
+            let times = now.each(before.get(&key).copied().unwrap_or_default(), u64::saturating_sub);
+            if times.cpu_ns > 0 {
                 let Process { is_kernel, .. } = process;
-                let sum = sums.entry(key).or_insert_with(|| Sum { name: String::new(), is_kernel, ticks: 0 });
-                sum.ticks += ticks;
-                sum.name = String::from_utf8_lossy(process.name).into_owned();
+                let sum = sums.entry(key).or_default();
+                sum.times = sum.times.each(times, u64::saturating_add);
+                (sum.is_kernel, sum.name) = (is_kernel, String::from_utf8_lossy(process.name).into_owned());
             }
         });
         self.sums = sums;
     }
 
     pub fn take(&mut self, measured_ns: u64) -> Vec<Helper> {
-        let share = |ticks: u64| ticks.saturating_mul(self.ns_per_tick) as f64 / measured_ns as f64;
+        let share = |time_ns: u64| time_ns as f64 / measured_ns as f64;
         let sums = std::mem::take(&mut self.sums).into_iter().filter(|_| measured_ns > 0);
         let mut helpers: Vec<_> = sums
             .map(|((pid, _), sum)| {
-                let Sum { name, is_kernel, ticks } = sum;
-                Helper { name, pid, is_kernel, cpu_share: share(ticks) }
+                let Sum { name, is_kernel, times } = sum;
+                let run_delay_share = is_kernel.then(|| share(times.run_delay_ns));
+                Helper { name, pid, is_kernel, cpu_share: share(times.cpu_ns), run_delay_share }
             })
-            .filter(|helper| helper.cpu_share >= CPU_SHARE_MIN)
+            .filter(|helper| helper.cpu_share.max(helper.run_delay_share.unwrap_or(0.0)) >= CPU_SHARE_MIN)
             .collect();
         helpers.sort_by(|a, b| b.cpu_share.total_cmp(&a.cpu_share).then(a.pid.cmp(&b.pid)));
         helpers
     }
+}
+
+/// Returns the times of a thread of the kernel; `None` where the kernel does not count them.
+fn schedstat(processes: &NumberedEntries, pid: i32) -> Option<Times> {
+    let mut buffer = [0; BUFFER_BYTES];
+    let file = processes.open(pid, "schedstat");
+    let found = read_start(file.as_ref(), &mut buffer).and_then(schedstat::parse)?;
+    let Schedstat { cpu_ns, run_queue_ns, timeslices } = found;
+    (timeslices > 0 || cpu_ns > 0).then_some(Times { cpu_ns, run_delay_ns: run_queue_ns })
 }

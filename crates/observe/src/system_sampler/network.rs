@@ -2,9 +2,10 @@
 
 use std::fs::File;
 
+use model::layer::{Layer, LayerKind};
 use model::run::NetworkUse;
 
-use super::shaper;
+use crate::netlink::slowest_qdisc;
 use crate::parse::net_dev;
 use crate::reading::read_all;
 use crate::root::Root;
@@ -17,6 +18,8 @@ pub(super) struct Network {
     root: Root,
     file: Option<File>,
     interfaces: Vec<Interface>,
+    /// Names of those on the route to the target's servers.
+    lines: Vec<String>,
     is_started: bool,
 }
 
@@ -29,13 +32,15 @@ struct Interface {
 }
 
 impl Network {
-    pub fn open(root: &Root, hidden: &mut Vec<String>) -> Self {
+    pub fn open(root: &Root, layers: &[Layer], hidden: &mut Vec<String>) -> Self {
         // This file shows the network namespace of this thread.
         let file = root.open("proc/self/net/dev");
         if file.is_none() {
             hidden.push("/proc/self/net/dev: bytes sent and received".to_owned());
         }
-        Self { root: root.clone(), file, interfaces: Vec::new(), is_started: false }
+        let lines = layers.iter().filter(|layer| layer.kind == LayerKind::Line);
+        let lines = lines.map(|layer| layer.name.clone()).collect();
+        Self { root: root.clone(), file, interfaces: Vec::new(), lines, is_started: false }
     }
 
     /// Calls `each` with every interface and its counters now; the counters of new interfaces start at 0.
@@ -67,17 +72,21 @@ impl Network {
         }
     }
 
-    /// Returns the busiest interface; the loopback interface only if no other carried any traffic.
+    /// Returns the busiest interface on the route to a server of the target. Without one, it is the busiest of all; the
+    /// loopback interface only if no other carried any traffic.
     pub fn take(&mut self) -> Option<NetworkUse> {
         let interfaces = std::mem::take(&mut self.interfaces);
         let all_bytes = |interface: &Interface| interface.sum[0].saturating_add(interface.sum[1]);
         let moved = interfaces.into_iter().filter(|interface| all_bytes(interface) > 0);
-        let busiest = moved.max_by_key(|interface| (interface.name != LOOPBACK, all_bytes(interface)))?;
+        let busiest = moved.max_by_key(|interface| {
+            let is_line = self.lines.contains(&interface.name);
+            (is_line, interface.name != LOOPBACK, all_bytes(interface))
+        })?;
         let speed_path = format!("sys/class/net/{}/speed", busiest.name);
         // If the speed is unknown, the file cannot be read or says −1.
         let megabits = self.root.number::<i64>(&speed_path).and_then(|speed| u64::try_from(speed).ok());
         let speed = megabits.filter(|speed| *speed > 0);
-        let shaper = self.root.is_system().then(|| shaper::slowest(&busiest.name)).flatten();
+        let shaper = self.root.is_system().then(|| slowest_qdisc(&busiest.name)).flatten();
         let [received_bytes, sent_bytes] = busiest.sum;
         Some(NetworkUse {
             interface: busiest.name,

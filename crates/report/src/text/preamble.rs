@@ -229,7 +229,7 @@ fn chain(target: &Target, at: usize, named: &mut HashSet<usize>) -> String {
     let Some(first) = below.first().and_then(|below| target.layers.get(*below)) else { return text };
     let is_partition = device.is_some_and(|device| device.kind == DeviceKind::Partition);
     let is_of = is_partition || layer.kind == LayerKind::PageCache;
-    let word = if is_of { "of" } else { first.kind.preposition() };
+    let word = if is_of { "of" } else { first.kind.properties().preposition };
     let name = |below: usize| target.layers.get(below).map_or(String::new(), |layer| printable(&layer.name));
     let lower: Vec<_> = match below.len() <= MEMBERS_MAX {
         true => below.into_iter().map(|below| chain(target, below, named)).collect(),

@@ -14,7 +14,7 @@ use model::layer::{Layer, LayerKind};
 use model::run::PhaseRecord;
 use serde::{Deserialize, Serialize};
 
-use super::counters::{self, Agreements};
+use super::counters;
 use super::grammar::Part;
 use super::score::Answer;
 
@@ -57,17 +57,14 @@ impl Row {
         let has_layers = (!self.layers.is_empty())
             .then(|| has_layers(found, &self.layers, self.stack.contains("unprivileged")));
         let phase = self.run.phases.first()?;
-        // A cache or a file system answers some of the requests, and adds others.
-        let agreements = match self.is_answered {
-            true => Agreements::default(),
-            false => counters::compare(phase, found, self.at_server),
-        };
-        Some(Answer::new(parts, bottleneck, self.is_answered, has_layers, agreements, phase))
+        let is_alone = !self.is_answered && !self.stack.contains("by others");
+        let agreements = counters::compare(phase, found, has_layers, is_alone, self.at_server);
+        Some(Answer::new(parts, bottleneck, self.is_answered, agreements, phase))
     }
 }
 
 /// Returns true if these layers are the first below each other. For a user without rights, they may end before, with a reason.
-fn has_layers(found: &[Layer], wanted: &[LayerKind], may_end: bool) -> bool {
+pub(super) fn has_layers(found: &[Layer], wanted: &[LayerKind], may_end: bool) -> bool {
     let mut layers = std::iter::successors(found.first(), |layer| found.get(*layer.below.first()? as usize));
     let mut last = None;
     for kind in wanted {

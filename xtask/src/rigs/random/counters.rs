@@ -16,8 +16,8 @@ const EXCESS_MAX: f64 = 1.05;
 const EXCESS_REQUESTS: f64 = 0.25;
 /// Largest difference between counters and the log of a server, as a share.
 const LOG_DIFFERENCE_MAX: f64 = 0.1;
-/// End of the log that is compared, and the end of that which is not: the test fades out.
-const WINDOW_NS: u64 = 1_200_000_000;
+/// Part of the log that is compared, which holds whole periods of a stall, and the part after it: the test fades out.
+const WINDOW_NS: u64 = 1_500_000_000;
 const FADE_NS: u64 = 300_000_000;
 
 impl AtServer {
@@ -44,6 +44,13 @@ impl AtServer {
         Some(Self { in_flight: [logged, in_flight], request_ns: [mean_ns, counted_ns] })
     }
 
+    /// Returns the numbers in words.
+    pub(super) fn words(&self) -> String {
+        let [in_flight, time] = [self.in_flight, self.request_ns.map(|ns| ns / 1e6)]
+            .map(|[logged, counted]| format!("{counted:.2} and by the log {logged:.2}"));
+        format!("{in_flight} in flight, for {time} ms")
+    }
+
     fn is_near(&self) -> bool {
         let is_near = |[logged, counted]: [f64; 2]| (counted / logged - 1.0).abs() <= LOG_DIFFERENCE_MAX;
         is_near(self.in_flight) && is_near(self.request_ns)
@@ -62,6 +69,10 @@ impl Agreement {
         self.rows += 1;
         self.agree += u32::from(agrees);
     }
+
+    fn is_whole(self) -> bool {
+        self.rows == self.agree
+    }
 }
 
 impl AddAssign for Agreement {
@@ -77,9 +88,11 @@ impl std::fmt::Display for Agreement {
     }
 }
 
-/// Comparisons of counters.
+/// Comparisons of layers and their counters.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Agreements {
+    /// Rows whose layers are those that were built.
+    pub layers: Agreement,
     /// Pairs of a layer and all below it: the same bytes and, where nothing is split, the same requests.
     pub amounts: Agreement,
     /// The same pairs: no more requests in flight below.
@@ -90,15 +103,48 @@ pub(super) struct Agreements {
 
 impl AddAssign for Agreements {
     fn add_assign(&mut self, other: Self) {
+        self.layers += other.layers;
         self.amounts += other.amounts;
         self.in_flight += other.in_flight;
         self.server += other.server;
     }
 }
 
-/// Compares the counters of a row whose operations all reach the lowest layer.
-pub(super) fn compare(phase: &PhaseRecord, layers: &[Layer], server: Option<AtServer>) -> Agreements {
+impl Agreements {
+    /// True if nothing disagrees.
+    pub(super) fn is_whole(self) -> bool {
+        let Self { layers, amounts, in_flight, server } = self;
+        [layers, amounts, in_flight, server].into_iter().all(Agreement::is_whole)
+    }
+}
+
+impl std::fmt::Display for Agreements {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { layers, amounts, in_flight, server } = self;
+        writeln!(f, "- The layers were found in {layers} rows.")?;
+        writeln!(f, "- Bytes and requests of adjacent devices agree to 1 % in {amounts} pairs.")?;
+        writeln!(f, "- A device has no more requests in flight than that above it in {in_flight} pairs.")?;
+        writeln!(
+            f,
+            "- Number and time of the requests at a server are within 10 % of its log in {server} rows."
+        )
+    }
+}
+
+/// Compares the layers of a test with those that were built, and their counters with each other. The counters are left out
+/// if a cache answers some requests, or if other programs make some.
+pub(super) fn compare(
+    phase: &PhaseRecord,
+    layers: &[Layer],
+    has_layers: Option<bool>,
+    is_alone: bool,
+    server: Option<AtServer>,
+) -> Agreements {
     let mut found = Agreements::default();
+    has_layers.iter().for_each(|has_layers| found.layers.add(*has_layers));
+    if !is_alone {
+        return found;
+    }
     if let Some(load) = &phase.seen.load {
         for (at, layer) in (0..).zip(layers) {
             let Some([bytes, requests, time_ns]) = device_counts(load, layers, at) else { continue };
@@ -125,9 +171,10 @@ fn device_counts(load: &Load, layers: &[Layer], at: u32) -> Option<[f64; 3]> {
     (layers.get(at as usize)?.kind == LayerKind::Device).then(|| load.main_counts(flow))
 }
 
-/// Returns the next devices below a layer, through layers that are none.
+/// Returns the next devices below a layer, through layers that are none and answer nothing themselves.
 fn devices_below(layers: &[Layer], above: &Layer) -> Vec<u32> {
     let below = above.below.iter().filter_map(|at| Some((*at, layers.get(*at as usize)?)));
+    let below = below.filter(|(_, layer)| layer.kind.properties().early.is_empty());
     let devices = below.flat_map(|(at, layer)| match layer.kind {
         LayerKind::Device => vec![at],
         _ => devices_below(layers, layer),

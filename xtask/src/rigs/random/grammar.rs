@@ -771,6 +771,14 @@ impl Stack {
         let mut layers = Vec::new();
         match &self.spec {
             Spec::Disk(disk) => add_layers(disk, &mut layers),
+            // sshfs, the rig's relay, ssh, and the link.
+            Spec::Network(_) => layers.extend([
+                LayerKind::Fuse,
+                LayerKind::Daemon,
+                LayerKind::Daemon,
+                LayerKind::Daemon,
+                LayerKind::Line,
+            ]),
             _ => layers.extend([LayerKind::Fuse, LayerKind::Daemon]),
         }
         layers

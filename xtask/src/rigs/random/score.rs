@@ -29,7 +29,6 @@ pub(super) struct Answer {
     parts: Vec<Part>,
     bottleneck: Part,
     is_answered: bool,
-    has_layers: Option<bool>,
     agreements: Agreements,
     outcome: Outcome,
     is_confirmed: bool,
@@ -38,13 +37,11 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// Compares the record of a load with its true bottleneck. `is_answered` is true if a cache answers, `has_layers` if all
-    /// layers were found. It is `None` for a row from before they were recorded.
+    /// Compares the record of a load with its true bottleneck. `is_answered` is true if a cache answers.
     pub(super) fn new(
         parts: Vec<Part>,
         bottleneck: Part,
         is_answered: bool,
-        has_layers: Option<bool>,
         agreements: Agreements,
         phase: &PhaseRecord,
     ) -> Self {
@@ -69,7 +66,6 @@ impl Answer {
             parts,
             bottleneck,
             is_answered,
-            has_layers,
             agreements,
             outcome: selftest::Truth::Limiters(bottleneck.right_limiters().to_vec()).judge(verdict, &[]),
             is_confirmed: confidence == Some(Confidence::Confirmed),
@@ -78,15 +74,15 @@ impl Answer {
         }
     }
 
-    /// True if limiter, mark and layers are right.
+    /// True if limiter, mark, layers and counters are right.
     fn is_right(&self) -> bool {
-        self.outcome == Outcome::Right && self.has_mark == self.is_answered && self.has_layers != Some(false)
+        self.outcome == Outcome::Right && self.has_mark == self.is_answered && self.agreements.is_whole()
     }
 
     /// Returns a line on a miss.
     pub(super) fn line(&self, seed: u64, words: &str, load: Load) -> Option<String> {
         let answered = if self.is_answered { ", answered by a cache" } else { "" };
-        let layers = if self.has_layers == Some(false) { ", and misses layers" } else { "" };
+        let layers = if self.agreements.is_whole() { "" } else { ", and layers or counters differ" };
         let found = format!("{}{answered}; skye names {}{layers}", self.bottleneck.word(), self.printed);
         (!self.is_right()).then(|| format!("stack {seed}: {words}; {}: {found}", load.spec()))
     }
@@ -127,8 +123,6 @@ struct Counts {
     marks_false: u32,
     /// For each of [`GROUPS`], its rows and those with a right limiter.
     groups: [(u32, u32); GROUPS.len()],
-    layer_rows: u32,
-    layers_found: u32,
     agreements: Agreements,
 }
 
@@ -151,8 +145,6 @@ impl Counts {
                 *named += u32::from(answer.outcome == Outcome::Right);
             }
         }
-        self.layer_rows += u32::from(answer.has_layers.is_some());
-        self.layers_found += u32::from(answer.has_layers == Some(true));
         self.agreements += answer.agreements;
     }
 
@@ -209,9 +201,7 @@ impl Scores {
     /// Returns the table by bottleneck, and the sums.
     pub(super) fn summary(&self) -> String {
         let mut text = self.table("bottleneck", &self.bottlenecks);
-        let Counts {
-            answered, marks_missed, marks_false, groups, layer_rows, layers_found, agreements, ..
-        } = self.all;
+        let Counts { answered, marks_missed, marks_false, groups, agreements, .. } = self.all;
         let rows = self.all.rows();
         let _ = writeln!(
             text,
@@ -221,17 +211,7 @@ impl Scores {
         for ((_, what), (rows, named)) in GROUPS.iter().zip(groups) {
             let _ = writeln!(text, "- {what} in {rows} rows; {named} name a right limiter.");
         }
-        let _ = writeln!(text, "- The layers were found in {layers_found} of {layer_rows} rows.");
-        let Agreements { amounts, in_flight, server } = agreements;
-        let _ = writeln!(text, "- Bytes and requests of adjacent devices agree to 1 % in {amounts} pairs.");
-        let _ = writeln!(
-            text,
-            "- A device has no more requests in flight than that above it in {in_flight} pairs."
-        );
-        let _ = writeln!(
-            text,
-            "- Number and time of the requests at a server are within 10 % of its log in {server} rows."
-        );
+        text += &agreements.to_string();
         text
     }
 }

@@ -194,7 +194,11 @@ impl Drop for Driver {
     }
 }
 
-fn make_file(path: &Path, state: FileState) -> io::Result<()> {
+/// Makes the file under load.
+///
+/// # Errors
+/// It cannot be written.
+pub(super) fn make_file(path: &Path, state: FileState) -> io::Result<()> {
     let mut file = File::create(path)?;
     match state {
         FileState::Written => {
