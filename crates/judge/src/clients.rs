@@ -134,7 +134,7 @@ impl Waits {
 
 /// A limit that all clients share, and that their sum has reached.
 fn throttled(input: &JudgeInput<'_>, waits: &Waits) -> Option<Verdict> {
-    let (source, allowed) = reached(input, limit_tolerance(input)).filter(|_| waits.is_majority())?;
+    let (source, allowed) = reached(input, |_| limit_tolerance(input)).filter(|_| waits.is_majority())?;
     let verdict = Verdict::new(Limiter::IoThrottle, waits.least_share, vec![waits.observation(), allowed]);
     Some(verdict.advise([Advice::RaiseLimit { source }]))
 }

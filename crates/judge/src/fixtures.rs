@@ -1,11 +1,13 @@
 //! Cases to test the traps with: a test that went well on a healthy disk, with one change at a time.
 
 use model::finding::Finding;
+use model::layer::{Layer, LayerKind};
 use model::plan::{Plan, plan};
 use model::run::{
     ClientShare, ClientTotals, Confidence, Counts, CpuShares, CpuTimes, DeviceFrame, Environment,
-    FewerClients, Frame, Interval, Judgement, NetworkUse, Note, Observations, OwnIo, PhaseRecord, Rate,
-    RoundRecord, Status, SystemUse, TargetProbes, ThreadTimes, TimeBreakdown, Trust, Verdict, WorkloadRecord,
+    FewerClients, Flow, Frame, Interval, Judgement, Load, NetworkUse, Note, Observations, OwnIo, PhaseRecord,
+    Rate, RoundRecord, Status, SystemUse, TargetProbes, ThreadTimes, TimeBreakdown, Trust, Verdict,
+    WorkloadRecord,
 };
 use model::size::Size;
 use model::target::{Backing, Device, DeviceKind, Target};
@@ -261,6 +263,31 @@ impl InputBuilder {
         (target.backing, target.file_system) = (backing, file_system.into());
         target.device_stack.clear();
         (self.record.seen.device, self.record.seen.page_cache_share) = (None, None);
+    }
+
+    /// Reads 1 GiB from a file system on a loop device whose disk reads `disk_bytes`.
+    pub fn over_image(&mut self, disk_bytes: u64) {
+        use LayerKind::{Device, FileSystem, PageCache};
+        let device = |layer, read_bytes| Flow { layer, read_bytes, ..Flow::default() };
+        self.over(&[FileSystem, Device, PageCache, Device], vec![device(1, 1 << 30), device(3, disk_bytes)]);
+    }
+
+    /// Reads 1 GiB through FUSE. `in_flight_sum` is the sum of its requests in flight in 300 samples.
+    pub fn over_daemon(&mut self, in_flight_sum: u64) {
+        self.set_backing(Backing::RemoteOrUserSpace, "fuse.bindfs");
+        let flow = Flow { samples: 300, in_flight_sum, ..Flow::default() };
+        self.over(&[LayerKind::Fuse, LayerKind::Daemon], vec![flow]);
+    }
+
+    fn over(&mut self, kinds: &[LayerKind], flows: Vec<Flow>) {
+        let last = kinds.len() as u32 - 1;
+        let layer = |(at, kind): (u32, &LayerKind)| Layer {
+            below: (at < last).then_some(at + 1).into_iter().collect(),
+            ..Layer::new(*kind, format!("layer{at}"))
+        };
+        self.target().layers = (0..).zip(kinds).map(layer).collect();
+        self.record.seen.load =
+            Some(Load { read_bytes: 1 << 30, elapsed_ns: 4_000_000_000, flows, ..Load::default() });
     }
 
     /// Changes the activity of the machine in each interval.

@@ -22,6 +22,7 @@ mod experiments;
 #[cfg(test)]
 mod fixtures;
 mod input;
+mod ledger;
 mod limiters;
 mod lookups;
 mod operations;

@@ -23,6 +23,8 @@ kinds! {
         LargerSizeOrOnePass {}
         /// Use one pass, or a data set larger than the cache.
         OnePassOrLargerSize {}
+        /// Bypass the cache below, or use a data set larger than memory.
+        BypassLowerCache {}
         /// Use one pass.
         OnePass {}
         /// Run it again.

@@ -287,6 +287,14 @@ findings! {
         /// Pages that could not be dropped.
         CacheNotDropped { cached_share: Share }
     }
+    "answered_by_layer" Suspect {
+        /// Bytes came no further than the page cache of a loop device's image.
+        StoppedAtImage { share: Share, device: Name, below: Name }
+        /// Bytes came no further than the page cache above a program that serves FUSE.
+        StoppedAboveFuse { share: Share, below: Name }
+        /// Bytes came no further than these layers.
+        StoppedBetween { share: Share, layers: Name, below: Name }
+    }
     "below_os_cache" Suspect {
         /// A cache below this system may have served reads, according to their mean latency.
         LowerCache { blocks: Count, first_ns: LatencyNs, second_ns: LatencyNs, passes: Mean }

@@ -715,13 +715,7 @@ fn notes(target: &Target) -> Vec<String> {
         Backing::Simulated => notes.push(SIMULATED.into()),
         Backing::Memory | Backing::Devices => {}
     }
-    for (at, _) in (0..).zip(&target.layers).filter(|(_, layer)| is(layer, LayerKind::PageCache)) {
-        let above = target.layers.iter().find(|layer| layer.below.contains(&at));
-        let name = above.map_or("", |layer| layer.name.as_str());
-        notes.push(format!(
-            "{name} is buffered: the page cache of its file may answer reads and absorb writes"
-        ));
-    }
+    notes.extend(target.image_notes());
     if target.erased.is_some() {
         notes.push(format!("{} is erased: all its data is lost", target.path));
     }

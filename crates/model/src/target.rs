@@ -308,6 +308,16 @@ impl Target {
         self.kind.is_existing() && self.erased.is_none()
     }
 
+    /// Returns a note on each loop device whose file has a page cache.
+    pub fn image_notes(&self) -> impl Iterator<Item = String> {
+        let pages = (0..).zip(&self.layers).filter(|(_, layer)| layer.kind == LayerKind::PageCache);
+        pages.filter_map(|(at, _)| {
+            let device = self.layers.iter().find(|layer| layer.below.contains(&at))?;
+            let name = &device.name;
+            Some(format!("{name} is buffered: the page cache of its file may answer reads and absorb writes"))
+        })
+    }
+
     /// Returns true if a device of this machine is a known layer of it.
     pub fn has_device(&self, name: &str) -> bool {
         let is_layer = |layer: &Layer| layer.kind == LayerKind::Device && layer.name == name;

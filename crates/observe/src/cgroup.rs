@@ -53,8 +53,13 @@ pub(crate) struct Level {
 /// Returns the cgroups of the version 2 hierarchy and of each hierarchy with one of these controllers. In
 /// each hierarchy the topmost comes first.
 pub(crate) fn levels(root: &Root, mounts: &[Mount], controllers: &[&str]) -> Vec<Level> {
+    levels_of(root, mounts, "self", controllers)
+}
+
+/// Returns the same for another process.
+pub(crate) fn levels_of(root: &Root, mounts: &[Mount], process: &str, controllers: &[&str]) -> Vec<Level> {
     let mut levels = Vec::new();
-    for membership in memberships(&root.read("proc/self/cgroup").unwrap_or_default()) {
+    for membership in memberships(&root.read(&format!("proc/{process}/cgroup")).unwrap_or_default()) {
         let Some(mount) = hierarchy(mounts, &membership, controllers) else { continue };
         let is_version_2 = membership.controllers.is_empty();
         let directories = ancestors(mount, &membership.path).into_iter();
@@ -79,7 +84,9 @@ pub(crate) fn io_limits(root: &Root, mounts: &[Mount], devices: &[Device]) -> Ve
     for level in levels(root, mounts, &["blkio"]) {
         let texts: Vec<_> = io_files(&level).map(|file| root.read(&file).unwrap_or_default()).collect();
         for (device, tightest) in &mut limits {
-            for (tightest, found) in tightest.iter_mut().zip(io_limits_in(&texts, device)) {
+            for (tightest, found) in
+                tightest.iter_mut().zip(io_limits_in(&texts, (device.major, device.minor)))
+            {
                 *tightest = smaller(*tightest, found, u64::min);
             }
         }
@@ -112,8 +119,7 @@ pub(crate) fn io_files(level: &Level) -> impl Iterator<Item = String> {
 
 /// Reads the limits of a device from the texts of these files. The order is bytes read, bytes written, reads
 /// and writes per second.
-pub(crate) fn io_limits_in<T: AsRef<str>>(texts: &[T], device: &Device) -> [Option<u64>; 4] {
-    let (major, minor) = (device.major, device.minor);
+pub(crate) fn io_limits_in<T: AsRef<str>>(texts: &[T], (major, minor): (u32, u32)) -> [Option<u64>; 4] {
     match texts {
         [text] => io_max(text.as_ref(), major, minor),
         texts => std::array::from_fn(|index| throttle(texts.get(index)?.as_ref(), major, minor)),

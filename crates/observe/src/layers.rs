@@ -213,6 +213,15 @@ impl<'a> Graph<'a> {
         }
         match device.kind {
             DeviceKind::Loop => self.add_image(at, name),
+            _ if name.starts_with("nbd") => {
+                // The process that connected it, as long as that runs.
+                if let Some(client) = self.root.number(&format!("sys/class/block/{name}/pid")) {
+                    self.add_connections(at, client, &mut BTreeSet::new());
+                }
+                if self.layers[at].below.is_empty() {
+                    self.hide(at, ON_SERVER);
+                }
+            }
             DeviceKind::Zram => {
                 let memory = self.add(Source::Below(name.clone()), LayerKind::Memory, "memory");
                 self.link(at, memory.map(|added| added.at));

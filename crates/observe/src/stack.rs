@@ -265,10 +265,7 @@ impl Walk<'_> {
         details.push(format!("file {file}"));
         match place.line(self.root, "loop/dio").as_deref() {
             Some("1") => details.push("direct I/O to the file".to_owned()),
-            Some(_) => {
-                details.push("buffered I/O to the file".to_owned());
-                notes.push(format!("{} is buffered: writes go to a page cache first", place.name));
-            }
+            Some(_) => details.push("buffered I/O to the file".to_owned()),
             None => {}
         }
         let Some(mount) = mount::find(self.mounts, None, path) else { return Vec::new() };

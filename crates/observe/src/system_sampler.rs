@@ -51,7 +51,7 @@ impl SystemSampler {
             memory: Memory::open(root, &levels(&["memory"]), &mut buffer, &mut hidden),
             helpers: Helpers::open(root, ns_per_tick(), &mut hidden),
             watches_processes: false,
-            caps: Caps::open(root, &levels(&["blkio"]), &target.device_stack),
+            caps: Caps::open(root, &mounts, &target.layers),
             hidden,
             buffer,
         }

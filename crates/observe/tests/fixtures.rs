@@ -255,7 +255,6 @@ fn loop_device_resolves_to_its_backing_file() {
         loop3 Loop > nvme0n1 [file /mnt/t/disk one.img, buffered I/O to the file]
         {}
         layout: block 4096
-        note: loop3 is buffered: writes go to a page cache first
     ",
             nvme(0)
         ),
@@ -268,7 +267,6 @@ fn loop_device_resolves_to_its_backing_file() {
         ext2 of /dev/loop4 at /mnt/mem: Devices
         loop4 Loop [file /tmp/gone.img (deleted), buffered I/O to the file]
         layout: block 4096
-        note: loop4 is buffered: writes go to a page cache first
         note: loop4 is a file in memory
     ",
     );
@@ -596,6 +594,12 @@ fn layers_of_recorded_machines_are_found() {
              FileSystem ext4 > nvme0n1p2; \
              Device nvme0n1p2 > nvme0n1; \
              Device nvme0n1 > ",
+        ),
+        (
+            "nbd",
+            "/mnt/t",
+            block("nbd", "nbd0"),
+            "FileSystem ext4 > nbd0; Device nbd0 >  (its storage is on a server)",
         ),
         ("overlay_container", "/tmp", (0, 60), "Overlay overlay >  (a directory of it is not visible here)"),
         (

@@ -16,6 +16,9 @@ pub(crate) fn words(advice: &Advice) -> &'static str {
         LargerSize {} => "Use a larger --size.",
         LargerSizeOrOnePass {} => "Use a larger --size, or add :passes=1.",
         OnePassOrLargerSize {} => "Add :passes=1, or use a --size larger than the cache.",
+        BypassLowerCache {} => {
+            "Use direct I/O below (losetup --direct-io=on, or direct_io of the FUSE mount), or a --size of twice the memory."
+        }
         OnePass {} => "Add :passes=1.",
         RunAgain {} => "The files have changed since they were laid out: run the test again.",
         ReadWritten {} => "Choose a fully written file, or fill this one first.",

@@ -197,6 +197,13 @@ findings! {
         means "Pages of the files were in use, so skye could not drop them.":
         CacheNotDropped "the cache was not cold", "{cached_share} of the files stayed in the page cache when skye dropped it before the test";
 
+    "answered_by_layer" "`?`"
+        when "tests on data; a layer passed on less than 95 % of the bytes"
+        means "A cache or a hole of that layer answered the rest.":
+        StoppedAtImage "page cache of an image answered", "{share} of the bytes stopped at the page cache of the image below {device}: {below} did not move them";
+        StoppedAboveFuse "page cache above FUSE answered", "{share} of the bytes stopped at the page cache: {below} received no requests for them";
+        StoppedBetween "a layer above the disk answered", "{share} of the bytes stopped at {layers}: {below} did not move them";
+
     "below_os_cache" "`?` if the test read blocks twice, else `·`; `·` with `zipf` or `hot`"
         when "tests that read; before the first test, a second read of the same blocks was twice as fast"
         means "A host, an array, a controller or the drive caches blocks that were read.":

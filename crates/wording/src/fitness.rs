@@ -298,9 +298,10 @@ fn remarks(health: &Health) -> Vec<Check> {
             || health.in_memory.iter().any(of)
             || health.arrays.iter().any(|array| of(&array.name))
     };
-    let notes = target.notes.iter().filter(|note| !own_checks(note));
+    let notes = target.notes.iter().filter(|note| !own_checks(note)).cloned();
     notes
-        .map(|note| check(Note, if note.starts_with("mounted ") { "mount" } else { "stack" }, note.clone()))
+        .chain(target.image_notes())
+        .map(|note| check(Note, if note.starts_with("mounted ") { "mount" } else { "stack" }, note))
         .collect()
 }
 

@@ -365,7 +365,7 @@ impl CountedRun {
         if has_log {
             rigs.take_log()?;
         }
-        let run = measured(binary, path, stack, &[load], Purpose::Check)?;
+        let run = measured(binary, path, stack, &[load], Purpose::Counters)?;
         let phase = run.phases.first().context("a run without a test")?;
         let log = has_log.then(|| rigs.take_log()).transpose()?;
         let at_server = log.and_then(|log| AtServer::new(&log, phase, &run.environment.target.layers));
@@ -392,12 +392,15 @@ fn measured(binary: &Path, path: &Path, stack: &Stack, loads: &[Load], purpose: 
         Some(has_fusectl) => with_fusectl(binary, has_fusectl),
         None => Command::new(binary),
     };
-    command.arg("run").arg(path).args("--size 64m --time 2 --quiet --no-save --json -".split(' '));
+    // Longer, so that little of the test is outside of the part of the log that is compared.
+    let seconds = if purpose == Purpose::Counters { "4" } else { "2" };
+    command.arg("run").arg(path).args(["--time", seconds]);
+    command.args("--size 64m --quiet --no-save --json -".split(' '));
     command.args(["--allow", "low-space,busy"]).stdin(Stdio::null()).stderr(Stdio::inherit());
     loads.iter().for_each(|load| {
         command.args(["--test", &load.spec()]);
     });
-    if purpose == Purpose::Check {
+    if matches!(purpose, Purpose::Check | Purpose::Counters) {
         command.arg("--no-probe");
     }
     if stack.is_unprivileged {

@@ -3,8 +3,10 @@
 use model::Limiter;
 use model::advice::Advice;
 use model::figure::{BytesPerSecond, Figure, Name, OpsPerSecond, Threshold, WaitClass};
+use model::layer::{Layer, LayerKind};
 use model::observation::Observation;
 use model::run::{Cap, Confidence, Verdict};
+use model::target::{Device, DeviceKind};
 use model::workload::DataVerb;
 
 use super::{seen, waits_for_target};
@@ -38,35 +40,57 @@ pub(crate) fn limit_tolerance(input: &JudgeInput<'_>) -> f64 {
     input.half_width().map_or(CAP_TOLERANCE, |half| (1.5 * half).clamp(CAP_TOLERANCE_KNOWN, CAP_TOLERANCE))
 }
 
-/// Returns a readable limit that the rate has reached but for `near`: its source, and the observation.
-pub(crate) fn reached(input: &JudgeInput<'_>, near: f64) -> Option<(Name, Observation)> {
-    let data = input.data_in_files()?;
-    let of_way = |cap: &&Cap| if cap.is_read { data.reads() } else { data.writes() };
-    let ops = input.record.figures.rate.steady_or_whole()?;
-    let is_reached = |cap: &&Cap| {
-        let (rate, limit) = match (cap.ops_per_second, cap.bytes_per_second) {
-            (Some(limit), _) => (ops, limit),
-            // A rewrite reads and writes each block once, at the same rate.
-            (None, Some(limit)) => (ops * data.block_bytes as f64, limit),
-            (None, None) => return false,
+/// Returns the place of a limit's device among the target's layers.
+fn place(input: &JudgeInput<'_>, cap: &Cap) -> Option<usize> {
+    let is_it = |layer: &Layer| layer.kind == LayerKind::Device && layer.name == cap.device;
+    input.target().layers.iter().position(is_it)
+}
+
+/// Returns the requests or bytes a second that passed a limit: those of its device in its direction. Without counts of that
+/// device, they are those of the test.
+fn passed(input: &JudgeInput<'_>, cap: &Cap) -> Option<f64> {
+    let is_bytes = cap.ops_per_second.is_none();
+    let at = place(input, cap);
+    let load = input.record.seen.load.as_ref();
+    if let Some((load, flow)) = at.zip(load).and_then(|(at, load)| Some((load, load.flow_of(at as u32)?))) {
+        let count = match (cap.is_read, is_bytes) {
+            (true, false) => flow.reads,
+            (true, true) => flow.read_bytes,
+            (false, false) => flow.writes,
+            (false, true) => flow.written_bytes,
         };
-        (rate / limit - 1.0).abs() <= near
-    };
+        return (load.elapsed_ns > 0).then(|| count as f64 * 1e9 / load.elapsed_ns as f64);
+    }
+    let data = input.data_in_files().filter(|data| if cap.is_read { data.reads() } else { data.writes() })?;
+    let ops = input.record.figures.rate.steady_or_whole()?;
+    // A rewrite reads and writes each block once, at the same rate.
+    Some(if is_bytes { ops * data.block_bytes as f64 } else { ops })
+}
+
+/// Returns a readable limit that is reached: its source, and the observation. `near` is the largest distance from a limit, as a
+/// share.
+pub(crate) fn reached(input: &JudgeInput<'_>, near: impl Fn(&Cap) -> f64) -> Option<(Name, Observation)> {
     let caps = &input.record.seen.system.as_ref()?.caps;
-    let cap = caps.iter().filter(of_way).find(is_reached)?;
+    let is_reached = |cap: &Cap, rate: f64| {
+        let limit = cap.ops_per_second.or(cap.bytes_per_second)?;
+        ((rate / limit - 1.0).abs() <= near(cap)).then_some((limit, rate))
+    };
+    let found = |cap| is_reached(cap, passed(input, cap)?).map(|rates| (cap, rates));
+    // The deepest one holds back the others.
+    let (cap, (limit, rate)) = caps.iter().filter_map(found).max_by_key(|(cap, _)| place(input, cap))?;
     let (source, device) = (Name::from(cap.source.as_str()), cap.device.as_str().into());
-    let allowed = match (cap.ops_per_second, cap.bytes_per_second) {
-        (Some(limit), _) => Observation::OperationsAllowed {
+    let allowed = match cap.ops_per_second {
+        Some(_) => Observation::OperationsAllowed {
             source: source.clone(),
             device,
             ops_per_second: OpsPerSecond(limit),
-            reached_ops_per_second: OpsPerSecond(ops),
+            reached_ops_per_second: OpsPerSecond(rate),
         },
-        (None, limit) => Observation::BytesAllowed {
+        None => Observation::BytesAllowed {
             source: source.clone(),
             device,
-            bytes_per_second: BytesPerSecond::from(limit),
-            reached_bytes_per_second: BytesPerSecond(ops * data.block_bytes as f64),
+            bytes_per_second: BytesPerSecond(limit),
+            reached_bytes_per_second: BytesPerSecond(rate),
         },
     };
     Some((source, allowed))
@@ -81,8 +105,16 @@ pub(super) fn readable_limit(reading: &Reading<'_>) -> Option<Verdict> {
     // that is served by software without a CPU.
     let is_in_device = reading.waits_in_target() == Some(true);
     let has_no_cpu = reading.is_short_of_cpus() && reading.load().is(Load::Saturated);
-    let near =
-        if is_in_device && !has_no_cpu { CAP_TOLERANCE_EXACT } else { limit_tolerance(&reading.input) };
+    let tolerance = limit_tolerance(&reading.input);
+    let top = reading.input.target().top_device();
+    // A partition has the limits of its disk.
+    let is_top = |device: &Device, name: &String| {
+        device.name == *name || device.kind == DeviceKind::Partition && device.backing_devices.contains(name)
+    };
+    let near = |cap: &Cap| {
+        let is_passed = is_in_device && !has_no_cpu && top.is_none_or(|top| is_top(top, &cap.device));
+        if is_passed { CAP_TOLERANCE_EXACT } else { tolerance }
+    };
     let (source, allowed) = reached(&reading.input, near)?;
     let is_above = reading.waits_above_target() == Some(true);
     let evidence = seen![

@@ -3,6 +3,7 @@
 use model::Request;
 use model::figure::{Count, LATENCY_MAX_NS};
 use model::finding::Finding;
+use model::layer::LayerKind;
 use model::request::Seconds;
 use model::run::{
     CompressibleProbe, Conditions, DriveTemperature, Helper, MaintenanceRecord, Mark, Mode, Reread,
@@ -383,6 +384,21 @@ examples! {
         |w| {
             w.record.seen.residency.as_mut().unwrap().before = Some(0.5);
             w.record.seen.page_cache_share = Some(0.5);
+        };
+
+    page_cache_of_an_image: answered_by_layer SUSPECT, "read:rnd4k", |w| w.over_image(0);
+    image_without_cache: answered_by_layer QUIET, "read:rnd4k", |w| w.over_image(1 << 30);
+    warm_reads_of_a_cached_image: answered_by_layer QUIET, "read:buffered",
+        |w| {
+            w.over_image(0);
+            w.plan.cache = CacheMode::Warm;
+        };
+    page_cache_above_a_daemon: answered_by_layer SUSPECT, "read:rnd4k", |w| w.over_daemon(0);
+    daemon_with_requests_in_flight: answered_by_layer QUIET, "read:rnd4k", |w| w.over_daemon(300);
+    hole_in_a_lower_image: answered_by_layer SUSPECT, "read:rnd4k",
+        |w| {
+            w.over_image(0);
+            w.environment.target.layers[2].kind = LayerKind::FileSystem;
         };
 
     host_cache_with_two_passes: below_os_cache

@@ -2,14 +2,24 @@
 
 use model::DataVerb;
 use model::advice::Advice;
-use model::figure::{Count, LatencyNs, Mean, MemoryBytes, Ratio, Share};
+use model::figure::{Count, LatencyNs, Mean, MemoryBytes, Name, Ratio, Share};
 use model::finding::Finding;
+use model::layer::LayerKind;
 use model::target::Backing;
 use model::workload::{Access, CacheMode, DataWork};
 
+use crate::ledger::{Answered, Ledger};
 use crate::{JudgeInput, TrapFinding};
 
-traps!(served_from_page_cache, cache_not_cold, below_os_cache, server_cache, several_passes, read_ahead);
+traps!(
+    served_from_page_cache,
+    cache_not_cold,
+    answered_by_layer,
+    below_os_cache,
+    server_cache,
+    several_passes,
+    read_ahead
+);
 
 /// If more than this share of bytes came from memory, and none should have, the test measured something else.
 const CONTAMINATION: f64 = 0.05;
@@ -31,6 +41,8 @@ const WARM_SHARE_MIN: f64 = 0.95;
 const REREADS_MIN: f64 = 1.0 + CONTAMINATION;
 /// A server that may hold more than this share of the set may answer most of it.
 const CACHED_SHARE_MIN: f64 = 0.5;
+/// Most bytes of a read-ahead.
+const READ_AHEAD_BYTES: u64 = 1 << 20;
 /// Smaller blocks than this are read as whole pages.
 const PAGE_BYTES: u64 = 4096;
 
@@ -81,6 +93,51 @@ fn cache_not_cold(input: &JudgeInput<'_>) -> Option<TrapFinding> {
         return None;
     }
     Some(TrapFinding::new(Finding::CacheNotDropped { cached_share: Share(share) }, [Advice::FindMapper {}]))
+}
+
+/// Bytes that no layer below some layer moved: a cache or a hole there answered.
+fn answered_by_layer(input: &JudgeInput<'_>) -> Option<TrapFinding> {
+    let data = input.data_in_files().filter(|data| !expects_warm_cache(input, data))?;
+    // Data that compresses, or that is there already, takes less space below a file system that finds it out.
+    if data.compress_percent > 0 || data.dedupe_percent > 0 {
+        return None;
+    }
+    let load = input.record.seen.load.as_ref()?;
+    let block_bytes = (data.access == Access::Random).then_some(data.block_bytes);
+    [true, false].into_iter().find_map(|is_read| {
+        let ledger = Ledger::new(load, &input.target().layers, is_read, block_bytes);
+        // What is in flight at the ends, and read-ahead, is on one side alone.
+        let uncertain_bytes = 2 * load.in_flight_max * data.block_bytes + READ_AHEAD_BYTES;
+        let resolution = uncertain_bytes as f64 / ledger.requested();
+        stopped_at(input, data, &ledger.answered(resolution.max(CONTAMINATION))?)
+    })
+}
+
+fn stopped_at(input: &JudgeInput<'_>, data: &DataWork, answered: &Answered) -> Option<TrapFinding> {
+    let Answered { counted, between, below, share } = answered;
+    let layers = &input.target().layers;
+    // Other traps say more about the file system of the test, and about its own page cache.
+    let is_own = layers.first().is_some_and(|top| top.kind == LayerKind::FileSystem) || !data.direct;
+    if counted.is_none() && is_own {
+        return None;
+    }
+    let name = |at: &usize| layers.get(*at).map_or("", |layer| layer.name.as_str());
+    let names = |all: &[usize]| Name::from(all.iter().map(name).collect::<Vec<_>>().join(", "));
+    let has =
+        |all: &[usize], kind| all.iter().any(|at| layers.get(*at).is_some_and(|layer| layer.kind == kind));
+    let (share, below_names) = (Share(*share), names(below));
+    let finding = match counted {
+        Some(device) if has(between, LayerKind::PageCache) => {
+            Finding::StoppedAtImage { share, device: name(device).into(), below: below_names }
+        }
+        _ if has(below, LayerKind::Fuse) => Finding::StoppedAboveFuse { share, below: below_names },
+        // A device that passes on less answers itself: a thin volume without the blocks, or a cache.
+        Some(device) if between.is_empty() => {
+            Finding::StoppedBetween { share, layers: name(device).into(), below: below_names }
+        }
+        _ => Finding::StoppedBetween { share, layers: names(between), below: below_names },
+    };
+    Some(TrapFinding::new(finding, [Advice::BypassLowerCache {}]))
 }
 
 /// A cache in a host, an array, a controller or the drive itself.

@@ -67,7 +67,7 @@ impl<'a> Graph<'a> {
     }
 
     /// Adds the lines to the servers of a program, also those of programs that work for it. `seen` has the programs above it.
-    fn add_connections(&mut self, at: usize, process: i32, seen: &mut BTreeSet<i32>) {
+    pub(super) fn add_connections(&mut self, at: usize, process: i32, seen: &mut BTreeSet<i32>) {
         seen.insert(process);
         let daemons = self.daemons.get_or_insert_with(|| Daemons::find(self.root));
         let addresses = daemons.addresses_of(self.root, process);

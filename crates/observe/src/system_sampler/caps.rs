@@ -1,19 +1,27 @@
-//! Readable I/O limits of our cgroups.
+//! Readable I/O limits of our cgroups, and of those of the programs under the test.
 
 use std::fs::File;
 
+use model::layer::{Layer, LayerKind};
 use model::run::Cap;
-use model::target::Device;
 
-use crate::cgroup::{Level, io_files, io_limits_in};
+use crate::cgroup::{Level, io_files, io_limits_in, levels_of};
+use crate::parse::mountinfo::Mount;
 use crate::reading::read_all;
 use crate::root::Root;
 
 #[derive(Debug)]
 pub(super) struct Caps {
-    devices: Vec<Device>,
+    devices: Vec<LimitedDevice>,
     levels: Vec<LevelCaps>,
     found: Vec<Cap>,
+}
+
+/// A device by its name, and by the numbers that limits have.
+#[derive(Debug)]
+struct LimitedDevice {
+    name: String,
+    numbers: (u32, u32),
 }
 
 /// Files of a level: one in version 2, four in version 1, in the order that [`io_limits_in`] expects.
@@ -21,13 +29,30 @@ pub(super) struct Caps {
 struct LevelCaps(Vec<(String, Option<File>)>);
 
 impl Caps {
-    pub fn open(root: &Root, levels: &[Level], devices: &[Device]) -> Self {
+    pub fn open(root: &Root, mounts: &[Mount], layers: &[Layer]) -> Self {
+        let of_kind = |kind| layers.iter().filter(move |layer| layer.kind == kind);
+        // A program is in a cgroup of its own, whose limits hold for what it reads and writes.
+        let programs = of_kind(LayerKind::Daemon).filter_map(|layer| Some(layer.number?.to_string()));
+        let mut levels: Vec<Level> = Vec::new();
+        for process in std::iter::once("self".to_owned()).chain(programs) {
+            for level in levels_of(root, mounts, &process, &["blkio"]) {
+                if !levels.iter().any(|known| known.directory == level.directory) {
+                    levels.push(level);
+                }
+            }
+        }
         let open = |path: String| {
             let file = root.open(&path);
             (path, file)
         };
         let levels = levels.iter().map(|level| LevelCaps(io_files(level).map(open).collect())).collect();
-        Self { devices: devices.to_vec(), levels, found: Vec::new() }
+        let device = |layer: &Layer| {
+            let numbers = root.line(&format!("sys/class/block/{}/dev", layer.name))?;
+            let (major, minor) = numbers.split_once(':')?;
+            let numbers = (major.parse().ok()?, minor.parse().ok()?);
+            Some(LimitedDevice { name: layer.name.clone(), numbers })
+        };
+        Self { devices: of_kind(LayerKind::Device).filter_map(device).collect(), levels, found: Vec::new() }
     }
 
     /// Reads the limits. They can change at any time; those of the latest measured part count.
@@ -40,10 +65,10 @@ impl Caps {
                 texts.push(String::from_utf8_lossy(bytes).into_owned());
             }
             for device in &self.devices {
-                let limits = io_limits_in(&texts, device);
+                let limits = io_limits_in(&texts, device.numbers);
                 for (position, limit) in limits.into_iter().enumerate() {
                     let (path, _) = files.get(position).unwrap_or(&files[0]);
-                    self.found.extend(limit.map(|limit| cap(path, device, position, limit)));
+                    self.found.extend(limit.map(|limit| cap(path, &device.name, position, limit)));
                 }
             }
         }
@@ -55,11 +80,11 @@ impl Caps {
 }
 
 /// Makes a cap. The positions are bytes read, bytes written, reads and writes per second.
-fn cap(path: &str, device: &Device, position: usize, limit: u64) -> Cap {
+fn cap(path: &str, device: &str, position: usize, limit: u64) -> Cap {
     let of = |bytes: bool| ((position < 2) == bytes).then_some(limit as f64);
     Cap {
         source: format!("/{}", path.trim_start_matches('/')),
-        device: device.name.clone(),
+        device: device.to_owned(),
         is_read: position.is_multiple_of(2),
         ops_per_second: of(false),
         bytes_per_second: of(true),

@@ -17,7 +17,7 @@ const EXCESS_REQUESTS: f64 = 0.25;
 /// Largest difference between counters and the log of a server, as a share.
 const LOG_DIFFERENCE_MAX: f64 = 0.1;
 /// Part of the log that is compared, which holds whole periods of a stall, and the part after it: the test fades out.
-const WINDOW_NS: u64 = 1_500_000_000;
+const WINDOW_NS: u64 = 3_500_000_000;
 const FADE_NS: u64 = 300_000_000;
 
 impl AtServer {
@@ -149,6 +149,10 @@ pub(super) fn compare(
         for (at, layer) in (0..).zip(layers) {
             let Some([bytes, requests, time_ns]) = device_counts(load, layers, at) else { continue };
             let below = devices_below(layers, layer);
+            // Two devices on one disk: its counts are those of both.
+            if below.iter().any(|at| devices_above(layers, *at) > 1) {
+                continue;
+            }
             let counts: Option<Vec<_>> = below.iter().map(|at| device_counts(load, layers, *at)).collect();
             let Some(counts) = counts.filter(|counts| !counts.is_empty()) else { continue };
             let sum = |count: usize| counts.iter().map(|counts| counts[count]).sum::<f64>();
@@ -169,6 +173,12 @@ pub(super) fn compare(
 fn device_counts(load: &Load, layers: &[Layer], at: u32) -> Option<[f64; 3]> {
     let flow = load.flow_of(at)?;
     (layers.get(at as usize)?.kind == LayerKind::Device).then(|| load.main_counts(flow))
+}
+
+/// Returns the number of devices that pass on to this one.
+fn devices_above(layers: &[Layer], at: u32) -> usize {
+    let devices = layers.iter().filter(|layer| layer.kind == LayerKind::Device);
+    devices.filter(|layer| devices_below(layers, layer).contains(&at)).count()
 }
 
 /// Returns the next devices below a layer, through layers that are none and answer nothing themselves.

@@ -11,8 +11,9 @@ use super::grammar::{Load, Part, Stack};
 use super::truth::Truth;
 
 /// Codes of findings that say that memory or holes answered, not the storage.
-const ANSWERED_CODES: [&str; 9] = [
+const ANSWERED_CODES: [&str; 10] = [
     "absorbed_by_page_cache",
+    "answered_by_layer",
     "below_os_cache",
     "cache_not_cold",
     "device_disagrees",
