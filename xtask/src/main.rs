@@ -33,7 +33,7 @@ Usage: cargo xtask COMMAND
                                compares skye's limiters on N random stacks with the truth, found by changing each;
                                --keep: adds the rows to those that `rejudge` reads; --labels: shows the truth alone;
                                --counters: compares layers and counters alone; --guests: stacks with other kernels
-  rejudge                      judges the kept rows of random stacks again, and prints the score
+  rejudge [--misses]           judges the kept rows of random stacks again, and prints the score, and each miss
   lab [--long] [--runs N] [--only NAME]… [--kernel VERSION]… [--keep DIR]
                                runs known answers in a guest with another kernel, and power cuts;
                                --long: all cases, on all kernels, and more cuts;
@@ -58,7 +58,7 @@ fn main() -> ExitCode {
         "docs" if rest.is_empty() => docs::command(),
         "bench" => bench::command(&rest),
         "rigs" => rigs::command(&rest),
-        "rejudge" if rest.is_empty() => rigs::random::rejudge(),
+        "rejudge" if rest.is_empty() || rest == ["--misses"] => rigs::random::rejudge(!rest.is_empty()),
         "lab" => lab::command(&rest),
         // Cargo hands over each test program through this.
         "test-program" => test::run_program(&rest),

@@ -1,7 +1,7 @@
 //! Law 1: the layers below a layer count the bytes that it passes on. It answered the others itself.
 
 use model::layer::{Layer, LayerKind};
-use model::run::{Flow, Load};
+use model::run::Load;
 
 /// Shortest time of a request between the kernel and a program that serves FUSE: both change over twice.
 const FUSE_REQUEST_NS: f64 = 5_000.0;
@@ -45,14 +45,16 @@ impl<'a> Ledger<'a> {
         (if self.is_read { self.load.read_bytes } else { self.load.written_bytes }) as f64
     }
 
-    /// Returns the first layers that answered more than this share of the bytes themselves.
-    pub(crate) fn answered(&self, share_min: f64) -> Option<Answered> {
-        let counted = (0..self.layers.len()).filter(|at| self.most_bytes(*at).is_some()).map(Some);
-        std::iter::once(None).chain(counted).find_map(|counted| {
-            let requested = counted.map_or(Some(self.requested()), |at| self.most_bytes(at))?;
+    /// Returns the first layers that answered more than this share of the bytes themselves. With `from_device`, the layers
+    /// above the first that counts are left out.
+    pub(crate) fn answered(&self, share_min: f64, from_device: bool) -> Option<Answered> {
+        let counted = (0..self.layers.len()).filter(|at| self.bytes(*at).is_some()).map(Some);
+        let test = (!from_device).then_some(None);
+        test.into_iter().chain(counted).find_map(|counted| {
+            let requested = counted.map_or(Some(self.requested()), |at| self.bytes(at))?;
             let below = counted.map_or(vec![0], |at| self.below(at));
             let mut answered = Answered { counted, between: Vec::new(), below: Vec::new(), share: 0.0 };
-            let passed_on = self.passed_on(below, &mut answered)?;
+            let passed_on = self.passed_on(below, (1.0 - share_min) * requested, &mut answered)?;
             answered.share = 1.0 - passed_on / requested;
             (requested > 0.0 && answered.share > share_min).then_some(answered)
         })
@@ -62,48 +64,56 @@ impl<'a> Ledger<'a> {
         self.layers.get(at).map_or(Vec::new(), |layer| layer.below.iter().map(|at| *at as usize).collect())
     }
 
-    /// Returns the most bytes that these layers counted, or else those below them; `None` where some do not count.
-    fn passed_on(&self, layers: Vec<usize>, found: &mut Answered) -> Option<f64> {
+    /// Returns the most bytes that reached these layers, by their own counts or those of the layers below them. It is `None`
+    /// where some do not count. `few` is an amount that shows that a layer answered.
+    fn passed_on(&self, layers: Vec<usize>, few: f64, found: &mut Answered) -> Option<f64> {
         let mut sum = (!layers.is_empty()).then_some(0.0);
         for at in layers {
-            let bytes = match self.most_bytes(at) {
-                Some(bytes) => {
+            let bytes = self.bytes(at).inspect(|_| found.below.push(at)).or_else(|| {
+                let before = found.clone();
+                found.between.push(at);
+                let is_whole = self.layers.get(at).is_some_and(|layer| layer.hidden.is_none());
+                let below = is_whole.then(|| self.passed_on(self.below(at), few, found)).flatten();
+                // Samples give an upper limit. A program may pass operations on without a request, and the disk counts them.
+                let most = self.most_sampled_bytes(at).map(|most| most.max(below.unwrap_or(0.0)));
+                if most.is_some_and(|most| most < few || below.is_none()) {
+                    *found = before;
                     found.below.push(at);
-                    Some(bytes)
+                    return most;
                 }
-                None => {
-                    found.between.push(at);
-                    let is_whole = self.layers.get(at).is_some_and(|layer| layer.hidden.is_none());
-                    is_whole.then(|| self.passed_on(self.below(at), found)).flatten()
-                }
-            };
+                below
+            });
             sum = sum.zip(bytes).map(|(sum, bytes)| sum + bytes);
         }
         sum
     }
 
-    /// Returns the most bytes that a layer can have moved; `None` if it does not count.
-    fn most_bytes(&self, at: usize) -> Option<f64> {
-        let flow = self.load.flow_of(u32::try_from(at).ok()?)?;
-        let bytes = if self.is_read { flow.read_bytes } else { flow.written_bytes } as f64;
-        match self.layers.get(at)?.kind {
-            LayerKind::Device | LayerKind::Line => Some(bytes),
-            LayerKind::Remote if flow.samples == 0 => Some(bytes),
-            LayerKind::Fuse => self.most_sampled_bytes(flow),
-            _ => None,
-        }
+    /// Returns the bytes that a layer counted; `None` if it does not count. An interface also serves
+    /// other programs, and a mount may use another one.
+    fn bytes(&self, at: usize) -> Option<f64> {
+        let layer = self.layers.get(at)?;
+        let counts = match layer.kind {
+            LayerKind::Device => true,
+            LayerKind::Remote => layer.name.starts_with("nfs"),
+            _ => false,
+        };
+        let flow = self.load.flow_of(u32::try_from(at).ok()?).filter(|flow| counts && flow.samples == 0)?;
+        Some(if self.is_read { flow.read_bytes } else { flow.written_bytes } as f64)
     }
 
     /// Returns the most bytes of requests that are only seen in samples: each takes some time.
-    fn most_sampled_bytes(&self, flow: &Flow) -> Option<f64> {
+    fn most_sampled_bytes(&self, at: usize) -> Option<f64> {
+        let flow = self.load.flow_of(u32::try_from(at).ok()?).filter(|flow| flow.samples > 0)?;
         let in_flight = (flow.in_flight_sum as f64 + UNSEEN) / flow.samples as f64;
         let requests = in_flight * self.load.elapsed_ns as f64 / FUSE_REQUEST_NS;
-        (flow.samples > 0).then_some(requests * self.request_bytes)
+        Some(requests * self.request_bytes)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use model::run::Flow;
+
     use super::*;
 
     const MIB: u64 = 1 << 20;
@@ -128,8 +138,30 @@ mod tests {
     }
 
     fn answered(load: &Load, layers: &[Layer]) -> Option<(Vec<usize>, Vec<usize>, f64)> {
-        let found = Ledger::new(load, layers, true, Some(4096)).answered(0.05)?;
+        let found = Ledger::new(load, layers, true, Some(4096)).answered(0.05, false)?;
         Some((found.between, found.below, found.share))
+    }
+
+    #[test]
+    fn program_that_passes_all_on_answers_nothing() {
+        let layers = chain(&[Fuse, Daemon, FileSystem, Device]);
+        let mut load = load(100 * MIB, &[(0, 0), (3, 100 * MIB)]);
+        for (samples, in_flight_sum) in [(300, 300), (300, 0)] {
+            (load.flows[0].samples, load.flows[0].in_flight_sum) = (samples, in_flight_sum);
+            assert_eq!(answered(&load, &layers), None, "{in_flight_sum}");
+        }
+        // Its requests may be many, and none came to the disk.
+        (load.flows[0].in_flight_sum, load.flows[1].read_bytes) = (300, 0);
+        assert_eq!(answered(&load, &layers), Some((vec![0, 1, 2], vec![3], 1.0)));
+    }
+
+    #[test]
+    fn gap_above_the_first_device_can_be_left_out() {
+        let layers = chain(&[FileSystem, Device, PageCache, Device]);
+        let load = load(100 * MIB, &[(1, 90 * MIB), (3, 0)]);
+        let ledger = Ledger::new(&load, &layers, true, Some(4096));
+        assert_eq!(ledger.answered(0.05, false).unwrap().counted, None);
+        assert_eq!(ledger.answered(0.05, true).unwrap().counted, Some(1));
     }
 
     use LayerKind::{Daemon, Device, FileSystem, Fuse, PageCache};

@@ -93,6 +93,7 @@ const RULES: &[Rule] = &[
     lock::rule,
     sync::rule,
     queue::rule,
+    queue::at_layer,
     throttle::readable_limit,
     neighbour::rule,
     throttle::inferred_limit,

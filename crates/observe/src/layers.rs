@@ -21,6 +21,7 @@ use crate::loop_file::leads_to;
 use crate::mount;
 use crate::netlink::interface_to;
 use crate::parse::mountinfo::Mount;
+use crate::parse::tcp_sockets::{self, TcpSocket};
 use crate::root::Root;
 use crate::stack::{MEMORY, Stack, is_fuse, is_remote, stack_of_mount};
 
@@ -139,11 +140,13 @@ impl<'a> Graph<'a> {
         Some(at)
     }
 
-    /// Adds the line to the server of a network file system, whose options have its address.
+    /// Adds the line to the server of a network file system, whose options have its address. The mount may belong to another
+    /// network namespace, or use RDMA: then nothing here is connected to the server.
     fn add_server(&mut self, at: usize, mount: &Mount) {
         let address =
             mount.super_options.iter().find_map(|option| option.strip_prefix("addr=")?.parse().ok());
-        self.add_lines(at, &Vec::from_iter(address));
+        let is_connected = |address: &IpAddr| connections(self.root).iter().any(|to| to.remote == *address);
+        self.add_lines(at, &Vec::from_iter(address.filter(is_connected)));
         if self.layers[at].below.is_empty() {
             self.hide(at, ON_SERVER);
         }
@@ -214,8 +217,13 @@ impl<'a> Graph<'a> {
         match device.kind {
             DeviceKind::Loop => self.add_image(at, name),
             _ if name.starts_with("nbd") => {
-                // The process that connected it, as long as that runs.
-                if let Some(client) = self.root.number(&format!("sys/class/block/{name}/pid")) {
+                // The process that connected it, as long as that runs. Another may have its number afterwards.
+                let is_client = |process: &i32| {
+                    let program = self.root.line(&format!("proc/{process}/comm")).unwrap_or_default();
+                    program.starts_with("nbd") || program.starts_with("qemu-nbd")
+                };
+                let client = self.root.number(&format!("sys/class/block/{name}/pid")).filter(is_client);
+                if let Some(client) = client {
                     self.add_connections(at, client, &mut BTreeSet::new());
                 }
                 if self.layers[at].below.is_empty() {
@@ -262,8 +270,10 @@ impl<'a> Graph<'a> {
         // A deleted file was in the directory.
         let directory = path.strip_suffix(" (deleted)").and_then(|path| path.rsplit_once('/'));
         let found = self.mount_of(directory.map_or(path, |(directory, _)| directory));
+        // To tell the file, the kernel asks its file system: a dead server would never answer.
+        let is_safe = self.root.is_system() && found.is_some_and(daemon::is_local);
         // A user may not open the device.
-        let device = self.root.is_system().then(|| self.root.open(&format!("dev/{device}"))).flatten();
+        let device = is_safe.then(|| self.root.open(&format!("dev/{device}"))).flatten();
         let Some(backing) = device.and_then(backing) else { return found };
         let is_it = |mount: &&Mount| (mount.major, mount.minor) == backing.file.device;
         // The files of btrfs have other numbers than its mounts.
@@ -288,6 +298,12 @@ impl<'a> Graph<'a> {
         };
         order.iter().enumerate().map(sorted).collect()
     }
+}
+
+/// Returns the connected TCP sockets of this network namespace.
+fn connections(root: &Root) -> Vec<TcpSocket> {
+    let tables = ["tcp", "tcp6"].map(|table| root.read(&format!("proc/self/net/{table}")));
+    tables.iter().flatten().flat_map(|text| tcp_sockets::connected(text)).collect()
 }
 
 /// Adds a layer to the order after all below it.

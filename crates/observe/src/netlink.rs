@@ -1,5 +1,6 @@
 //! Questions to the kernel on netlink sockets.
 
+use std::collections::BTreeSet;
 use std::os::fd::AsFd;
 
 use rustix::io::Errno;
@@ -59,14 +60,17 @@ pub(crate) fn interface_to(address: std::net::IpAddr) -> Option<String> {
     index_to_name(socket.as_fd(), interface).ok()
 }
 
-/// Returns the pairs of connected Unix sockets without a name, in this thread's network namespace.
+/// Returns the pairs of Unix sockets of which neither has a name, in this thread's network namespace. A connection to a
+/// server has a name at the other end.
 pub(crate) fn unix_pairs() -> Vec<Pair> {
-    let mut pairs = Vec::new();
+    let mut pairs: Vec<Pair> = Vec::new();
     let _ = ask(Some(netlink::SOCK_DIAG), &unix_sockets::request(), |datagram| {
         let (found, is_last) = unix_sockets::parse(datagram);
         pairs.extend(found);
         is_last
     });
+    let all: BTreeSet<_> = pairs.iter().map(|pair| (pair.inode, pair.peer)).collect();
+    pairs.retain(|pair| all.contains(&(pair.peer, pair.inode)));
     pairs
 }
 
@@ -90,9 +94,14 @@ mod tests {
             let file = std::fs::File::from(std::os::fd::OwnedFd::from(stream.try_clone().unwrap()));
             file.metadata().unwrap().ino()
         };
-        let (one, other) = (inode(&one), inode(&other));
+        let ends = (inode(&one), inode(&other));
+        let path = tempfile::tempdir().unwrap();
+        let server = std::os::unix::net::UnixListener::bind(path.path().join("server")).unwrap();
+        let client = UnixStream::connect(path.path().join("server")).unwrap();
+        let _accepted = server.accept().unwrap();
         let pairs = unix_pairs();
-        for (inode, peer) in [(one, other), (other, one)] {
+        assert!(pairs.iter().all(|pair| u64::from(pair.inode) != inode(&client)));
+        for (inode, peer) in [ends, (ends.1, ends.0)] {
             assert!(pairs.iter().any(|pair| (u64::from(pair.inode), u64::from(pair.peer)) == (inode, peer)));
         }
     }

@@ -319,7 +319,7 @@ fn interface_on_the_route_is_reported_before_busier_ones() {
     let mut sampler = machine.sampler();
     sampler.begin(true);
     machine.add("proc/self/net/dev", ("", "eth0:", 1), 7_000);
-    machine.add("proc/self/net/dev", ("", "veth0:", 1), 10);
+    machine.add("proc/self/net/dev", ("", "veth0:", 1), 1_000);
     sampler.end();
     assert_eq!(sampler.take(SECOND_NS, SECOND_NS).network.unwrap().interface, "veth0");
 }

@@ -7,6 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use engine::budget::Budget;
 use engine::buffer::AlignedBuffer;
@@ -33,6 +34,10 @@ const BLOCKS_MIN: usize = 20;
 const FIRST_NS: u64 = 300_000_000;
 /// Longest time of the first of two bursts. The second takes twice as long.
 const PING_NS: u64 = 50_000_000;
+/// Smallest file that is read in bursts: 16 times the blocks that are read twice.
+const PING_FILE_BYTES_MIN: u64 = (16 * BLOCKS * BLOCK_BYTES) as u64;
+/// Others may make one of this many parts of the first burst's reads.
+const OTHERS_PARTS: u64 = 4;
 /// Growth from the first burst to the second of a device that moves with them.
 const PROPORTION: RangeInclusive<f64> = 1.6..=2.5;
 /// Number of syncs of a file without new data.
@@ -127,9 +132,14 @@ fn ping(
     let (root, group, path) = (root.clone(), group.clone(), directory.path().to_owned());
     let interrupt = Arc::clone(interrupt);
     let work = move || {
-        // Other blocks than those that are read twice.
+        // In a small file, these reads would bring the blocks that are read twice into a cache.
+        if group.file_bytes < PING_FILE_BYTES_MIN {
+            return None;
+        }
         let (file, offsets) = draw_blocks(&descriptor, &path, &group, !seed)?;
         let mut reads = vec![observe::device_reads(&root)];
+        std::thread::sleep(Duration::from_nanos(PING_NS));
+        reads.push(observe::device_reads(&root));
         let first = offsets.get(..offsets.len() / 3)?;
         let count = latencies(&file, first, PING_NS, &interrupt)?.len();
         reads.push(observe::device_reads(&root));
@@ -143,19 +153,20 @@ fn ping(
 }
 
 /// Returns the devices whose reads grew with a burst of `count` reads, and twice as much with the next. The counts in
-/// `reads` are from before, between and after the bursts.
+/// `reads` are from before a pause, and before, between and after the bursts.
 fn moved(reads: &[BTreeMap<String, u64>], count: u64) -> Vec<String> {
-    let [before, between, after] = reads else { return Vec::new() };
+    let [idle, before, between, after] = reads else { return Vec::new() };
     let has_moved = |name: &&String| {
         let at = |reads: &BTreeMap<String, u64>| reads.get(*name).copied();
-        let Some(((before, between), after)) = at(before).zip(at(between)).zip(at(after)) else {
-            return false;
-        };
-        let [first, second] = [between.saturating_sub(before), after.saturating_sub(between)];
+        let counts = [idle, before, between, after].map(at);
+        let [Some(idle), Some(before), Some(between), Some(after)] = counts else { return false };
+        let [others, first, second] = [(before, idle), (between, before), (after, between)]
+            .map(|(after, before)| after.saturating_sub(before));
         let ratio = second as f64 / first.max(1) as f64;
-        first >= count / 2 && PROPORTION.contains(&ratio)
+        // A steady load of others grows with the time of the bursts.
+        first >= count / 2 && PROPORTION.contains(&ratio) && others * OTHERS_PARTS <= first
     };
-    before.keys().filter(has_moved).cloned().collect()
+    idle.keys().filter(has_moved).cloned().collect()
 }
 
 /// Reads random blocks directly, and then the same blocks again. If the second time is much faster, something
@@ -266,11 +277,16 @@ mod tests {
 
     #[test]
     fn devices_that_read_in_proportion_have_moved() {
-        let reads = |all: [u64; 4]| {
-            let names = ["vda", "vdb", "loop0", "sda"].map(String::from);
+        let reads = |all: [u64; 5]| {
+            let names = ["vda", "vdb", "loop0", "sda", "sdb"].map(String::from);
             names.into_iter().zip(all).collect::<BTreeMap<_, _>>()
         };
-        let all = [reads([10, 10, 10, 10]), reads([110, 110, 10, 12]), reads([310, 210, 10, 16])];
+        let all = [
+            reads([10, 10, 10, 10, 0]),
+            reads([10, 10, 10, 10, 90]),
+            reads([110, 110, 10, 12, 180]),
+            reads([310, 210, 10, 16, 360]),
+        ];
         assert_eq!(moved(&all, 100), ["vda"]);
     }
 }

@@ -23,7 +23,7 @@ pub(super) use self::grammar::Part;
 use self::grammar::{FileState, Load, Stack};
 use self::guests::GuestStack;
 use self::rigs::Rigs;
-use self::score::{Scores, unsure_line};
+use self::score::{Answer, Scores, unsure_line};
 use self::truth::Truth;
 use super::copy_for_all;
 use crate::capability::OTHER_USER;
@@ -124,7 +124,7 @@ impl Exam {
             }
         }
         println!("\nseeds {first} to {}\n\n{all}", first + self.count - 1);
-        Ok(failed == 0)
+        Ok(failed == 0 && all.is_whole())
     }
 
     fn run_in_guests(&self, binary: &Path, first: u64) -> Result<bool> {
@@ -176,7 +176,8 @@ impl Exam {
 /// Prints a line on a row if it is a miss, and counts it.
 fn print_and_count(row: &Row, seed: u64, words: &str, load: Load, scores: &mut Scores) -> Result<()> {
     let answer = row.answer().context("a row without a test")?;
-    answer.line(seed, words, load).iter().for_each(|line| println!("{line}"));
+    let test = format!("stack {seed}: {words}; {}", load.spec());
+    answer.line(&test).iter().for_each(|line| println!("{line}"));
     scores.add(&answer);
     Ok(())
 }
@@ -212,12 +213,17 @@ fn sure(stack: &Stack, load: Load, truth: &Truth) -> Option<Part> {
     truth.part.filter(|part| stack.predicted(load) == Some(*part) && truth.is_answered.is_some())
 }
 
-/// Judges the kept rows again, and prints their score.
+/// Judges the kept rows again, and prints their score; with `lists_misses`, also each row that is not right.
 ///
 /// # Errors
 /// The rows cannot be read.
-pub fn rejudge() -> Result<bool> {
-    println!("{}", rejudged()?.tables());
+pub fn rejudge(lists_misses: bool) -> Result<bool> {
+    let mut list = |number: usize, row: &Row, answer: &Answer| {
+        let spec = row.run.phases.first().map_or("", |phase| phase.spec.as_str());
+        let test = format!("row {number}: {}; {spec}", row.stack);
+        answer.line(&test).iter().filter(|_| lists_misses).for_each(|line| println!("{line}"));
+    };
+    println!("{}", rejudged(&mut list)?.tables());
     Ok(true)
 }
 
@@ -226,7 +232,7 @@ pub fn rejudge() -> Result<bool> {
 /// # Errors
 /// The rows cannot be read.
 pub fn page() -> Result<String> {
-    Ok([PAGE, &rejudged()?.summary()].concat())
+    Ok([PAGE, &rejudged(&mut |_, _, _| {})?.summary()].concat())
 }
 
 const PAGE: &str = "# The exam
@@ -247,11 +253,13 @@ run, too. This page has the score of the rows in the repository. `cargo xtask do
 
 ";
 
-fn rejudged() -> Result<Scores> {
+fn rejudged(visit: &mut dyn FnMut(usize, &Row, &Answer)) -> Result<Scores> {
     let mut scores = Scores::default();
-    for mut row in corpus::read()? {
+    for (number, mut row) in corpus::read()?.into_iter().enumerate() {
         judge::rejudge(&mut row.run);
-        scores.add(&row.answer().context("a kept row has no test, or an unknown bottleneck")?);
+        let answer = row.answer().context("a kept row has no test, or an unknown bottleneck")?;
+        visit(number, &row, &answer);
+        scores.add(&answer);
     }
     Ok(scores)
 }

@@ -3,8 +3,9 @@
 use model::Limiter;
 use model::advice::Advice;
 use model::figure::{Count, Figure, Threshold, WaitClass};
+use model::layer::{Layer, LayerKind};
 use model::observation::Observation;
-use model::run::Verdict;
+use model::run::{Flow, Load, Verdict};
 
 use super::{seen, waits_for_target};
 use crate::reading::Reading;
@@ -15,6 +16,13 @@ const QUEUE_SAMPLES_MIN: f64 = 0.3;
 const QUEUE_FILL_MIN: f64 = 0.85;
 /// A queue that is full has as many requests as places, within this share.
 const QUEUE_LENGTH_TOLERANCE: f64 = 0.15;
+
+/// Largest time of a request in a full queue over that of one alone, if what is below has room.
+const ROOM_TIMES_MAX: f64 = 1.25;
+/// The smallest, if what is below is full.
+const FULL_TIMES_MIN: f64 = 1.5;
+/// Fewest requests whose mean time says anything.
+const REQUESTS_MIN: f64 = 20.0;
 
 /// The thresholds that its explanation names.
 pub(super) const THRESHOLDS: &[Threshold] =
@@ -43,6 +51,13 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     if !waits_for_target(reading) || (queued <= QUEUE_SAMPLES_MIN && !is_full) {
         return None;
     }
+    // Requests that take longer in the queue than alone wait for what is below.
+    let is_top = |layer: &Layer| top.is_some_and(|device| layer.name == device.name);
+    let layer = reading.input.target().layers.iter().position(is_top);
+    let times = layer.and_then(|layer| times_alone(reading, layer as u32));
+    if times.is_some_and(|times| times >= FULL_TIMES_MIN) {
+        return None;
+    }
     let is_short = places.is_some_and(|(_, places)| {
         !reading.is_remote
             && reading.at_target.is_some_and(|at_target| at_target < QUEUE_FILL_MIN * f64::from(places))
@@ -68,4 +83,39 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
             .unless(reading.at_target().filter(|_| is_short))
             .advise([Advice::RaiseQueue {}]),
     )
+}
+
+/// Returns the time of a request in a layer over that of one alone; `None` without an experiment, or with few requests.
+fn times_alone(reading: &Reading<'_>, layer: u32) -> Option<f64> {
+    let record = reading.input.record;
+    let alone = record.judged.sensitivity.as_ref()?.single.as_ref()?.load.as_ref()?;
+    let request_ns = |load: &Load| {
+        let [_, requests, time_ns] = load.main_counts(load.flow_of(layer)?);
+        (requests >= REQUESTS_MIN).then(|| time_ns / requests)
+    };
+    Some(request_ns(record.seen.load.as_ref()?)? / request_ns(alone)?)
+}
+
+/// A device whose queue is full, at any layer, with requests that take no longer than alone: what is below has room for more.
+/// The counts of the layers show it wherever the threads wait.
+pub(super) fn at_layer(reading: &Reading<'_>) -> Option<Verdict> {
+    let layers = &reading.input.target().layers;
+    let load = reading.input.record.seen.load.as_ref().filter(|_| waits_for_target(reading))?;
+    let is_full = |flow: &&Flow| {
+        let is_device = layers.get(flow.layer as usize).is_some_and(|layer| layer.kind == LayerKind::Device);
+        let places = flow.window.filter(|_| is_device).map(|places| places as f64);
+        let has_all_taken = places.zip(flow.in_flight(load.elapsed_ns)).is_some_and(|(places, in_flight)| {
+            in_flight >= QUEUE_FILL_MIN * places && load.in_flight_max as f64 >= 1.5 * places
+        });
+        has_all_taken && times_alone(reading, flow.layer).is_some_and(|times| times <= ROOM_TIMES_MAX)
+    };
+    // The deepest one holds back the others.
+    let flow = load.flows.iter().rfind(is_full)?;
+    let device = layers.get(flow.layer as usize)?.name.as_str().into();
+    let evidence = seen![
+        reading.time_spent(),
+        Some(Observation::QueuePlaces { device, places: Count(flow.window?) }),
+        reading.answers_if_saturated(),
+    ];
+    Some(Verdict::new(Limiter::QueueFull, reading.budget.blocked, evidence).advise([Advice::RaiseQueue {}]))
 }

@@ -6,7 +6,7 @@ use model::figure::{BytesPerSecond, Figure, Name, OpsPerSecond, Threshold, WaitC
 use model::layer::{Layer, LayerKind};
 use model::observation::Observation;
 use model::run::{Cap, Confidence, Verdict};
-use model::target::{Device, DeviceKind};
+use model::target::DeviceKind;
 use model::workload::DataVerb;
 
 use super::{seen, waits_for_target};
@@ -46,36 +46,55 @@ fn place(input: &JudgeInput<'_>, cap: &Cap) -> Option<usize> {
     input.target().layers.iter().position(is_it)
 }
 
-/// Returns the requests or bytes a second that passed a limit: those of its device in its direction. Without counts of that
-/// device, they are those of the test.
+fn cap_value(cap: &Cap) -> Option<f64> {
+    cap.ops_per_second.or(cap.bytes_per_second)
+}
+
+/// Returns the requests or bytes a second of a limit's device in its direction; `None` if it does not count.
 fn passed(input: &JudgeInput<'_>, cap: &Cap) -> Option<f64> {
-    let is_bytes = cap.ops_per_second.is_none();
-    let at = place(input, cap);
-    let load = input.record.seen.load.as_ref();
-    if let Some((load, flow)) = at.zip(load).and_then(|(at, load)| Some((load, load.flow_of(at as u32)?))) {
-        let count = match (cap.is_read, is_bytes) {
-            (true, false) => flow.reads,
-            (true, true) => flow.read_bytes,
-            (false, false) => flow.writes,
-            (false, true) => flow.written_bytes,
-        };
-        return (load.elapsed_ns > 0).then(|| count as f64 * 1e9 / load.elapsed_ns as f64);
-    }
+    let load = input.record.seen.load.as_ref().filter(|load| load.elapsed_ns > 0)?;
+    let flow = load.flow_of(place(input, cap)? as u32)?;
+    let count = match (cap.is_read, cap.ops_per_second) {
+        (true, Some(_)) => flow.reads,
+        (true, None) => flow.read_bytes,
+        (false, Some(_)) => flow.writes,
+        (false, None) => flow.written_bytes,
+    };
+    Some(count as f64 * 1e9 / load.elapsed_ns as f64)
+}
+
+/// Returns the operations or bytes a second of the test in the direction of a limit.
+fn requested(input: &JudgeInput<'_>, cap: &Cap) -> Option<f64> {
     let data = input.data_in_files().filter(|data| if cap.is_read { data.reads() } else { data.writes() })?;
     let ops = input.record.figures.rate.steady_or_whole()?;
+    let [read, written] =
+        [input.record.counts.app_bytes_read, input.record.counts.app_bytes_written].map(|bytes| bytes as f64);
+    let of_way = if cap.is_read { read } else { written };
     // A rewrite reads and writes each block once, at the same rate.
-    Some(if is_bytes { ops * data.block_bytes as f64 } else { ops })
+    let ops = if data.verb == DataVerb::Rw { ops * of_way / (read + written).max(1.0) } else { ops };
+    Some(if cap.ops_per_second.is_some() { ops } else { ops * data.block_bytes as f64 })
+}
+
+/// Returns true for a limit of the uppermost device. A partition has the limits of its disk.
+fn is_of_top(input: &JudgeInput<'_>, cap: &Cap) -> bool {
+    input.target().top_device().is_some_and(|top| {
+        top.name == cap.device
+            || top.kind == DeviceKind::Partition && top.backing_devices.contains(&cap.device)
+    })
 }
 
 /// Returns a readable limit that is reached: its source, and the observation. `near` is the largest distance from a limit, as a
 /// share.
 pub(crate) fn reached(input: &JudgeInput<'_>, near: impl Fn(&Cap) -> f64) -> Option<(Name, Observation)> {
     let caps = &input.record.seen.system.as_ref()?.caps;
-    let is_reached = |cap: &Cap, rate: f64| {
-        let limit = cap.ops_per_second.or(cap.bytes_per_second)?;
-        ((rate / limit - 1.0).abs() <= near(cap)).then_some((limit, rate))
+    let found = |cap| {
+        let limit = cap_value(cap)?;
+        // Others may use the uppermost device, too. Merged requests count once there, and each counts for the limit.
+        let own = requested(input, cap).filter(|_| is_of_top(input, cap) || passed(input, cap).is_none());
+        let mut rates = passed(input, cap).into_iter().chain(own);
+        let rate = rates.find(|rate| (rate / limit - 1.0).abs() <= near(cap))?;
+        Some((cap, (limit, rate)))
     };
-    let found = |cap| is_reached(cap, passed(input, cap)?).map(|rates| (cap, rates));
     // The deepest one holds back the others.
     let (cap, (limit, rate)) = caps.iter().filter_map(found).max_by_key(|(cap, _)| place(input, cap))?;
     let (source, device) = (Name::from(cap.source.as_str()), cap.device.as_str().into());
@@ -106,13 +125,8 @@ pub(super) fn readable_limit(reading: &Reading<'_>) -> Option<Verdict> {
     let is_in_device = reading.waits_in_target() == Some(true);
     let has_no_cpu = reading.is_short_of_cpus() && reading.load().is(Load::Saturated);
     let tolerance = limit_tolerance(&reading.input);
-    let top = reading.input.target().top_device();
-    // A partition has the limits of its disk.
-    let is_top = |device: &Device, name: &String| {
-        device.name == *name || device.kind == DeviceKind::Partition && device.backing_devices.contains(name)
-    };
     let near = |cap: &Cap| {
-        let is_passed = is_in_device && !has_no_cpu && top.is_none_or(|top| is_top(top, &cap.device));
+        let is_passed = is_in_device && !has_no_cpu && is_of_top(&reading.input, cap);
         if is_passed { CAP_TOLERANCE_EXACT } else { tolerance }
     };
     let (source, allowed) = reached(&reading.input, near)?;

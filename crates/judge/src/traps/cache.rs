@@ -104,23 +104,21 @@ fn answered_by_layer(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     }
     let load = input.record.seen.load.as_ref()?;
     let block_bytes = (data.access == Access::Random).then_some(data.block_bytes);
+    // Other traps say more about the file system of the test, and about its own page cache.
+    let top = input.target().layers.first()?;
+    let from_device = top.kind == LayerKind::FileSystem || !data.direct;
     [true, false].into_iter().find_map(|is_read| {
         let ledger = Ledger::new(load, &input.target().layers, is_read, block_bytes);
         // What is in flight at the ends, and read-ahead, is on one side alone.
         let uncertain_bytes = 2 * load.in_flight_max * data.block_bytes + READ_AHEAD_BYTES;
         let resolution = uncertain_bytes as f64 / ledger.requested();
-        stopped_at(input, data, &ledger.answered(resolution.max(CONTAMINATION))?)
+        Some(stopped_at(input, &ledger.answered(resolution.max(CONTAMINATION), from_device)?))
     })
 }
 
-fn stopped_at(input: &JudgeInput<'_>, data: &DataWork, answered: &Answered) -> Option<TrapFinding> {
+fn stopped_at(input: &JudgeInput<'_>, answered: &Answered) -> TrapFinding {
     let Answered { counted, between, below, share } = answered;
     let layers = &input.target().layers;
-    // Other traps say more about the file system of the test, and about its own page cache.
-    let is_own = layers.first().is_some_and(|top| top.kind == LayerKind::FileSystem) || !data.direct;
-    if counted.is_none() && is_own {
-        return None;
-    }
     let name = |at: &usize| layers.get(*at).map_or("", |layer| layer.name.as_str());
     let names = |all: &[usize]| Name::from(all.iter().map(name).collect::<Vec<_>>().join(", "));
     let has =
@@ -137,7 +135,7 @@ fn stopped_at(input: &JudgeInput<'_>, data: &DataWork, answered: &Answered) -> O
         }
         _ => Finding::StoppedBetween { share, layers: names(between), below: below_names },
     };
-    Some(TrapFinding::new(finding, [Advice::BypassLowerCache {}]))
+    TrapFinding::new(finding, [Advice::BypassLowerCache {}])
 }
 
 /// A cache in a host, an array, a controller or the drive itself.

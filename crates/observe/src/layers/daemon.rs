@@ -9,11 +9,11 @@ use std::net::IpAddr;
 use model::layer::LayerKind;
 use rustix::fs::{AtFlags, CWD, FileType, StatxFlags, readlinkat, statx};
 
-use super::{Added, Graph, Source};
+use super::{Added, Graph, Source, connections};
 use crate::netlink::unix_pairs;
 use crate::parse::mountinfo::Mount;
 use crate::parse::process_stat;
-use crate::parse::tcp_sockets::{self, TcpSocket};
+use crate::parse::tcp_sockets::TcpSocket;
 use crate::parse::unix_sockets::Pair;
 use crate::root::Root;
 use crate::stack::{is_fuse, is_remote};
@@ -129,8 +129,10 @@ pub(super) struct Daemons {
     sockets: Vec<(u64, i32)>,
     /// Each process with its parent.
     parents: Vec<(i32, i32)>,
-    /// Connected Unix sockets without a name.
+    /// Pairs of Unix sockets without a name.
     pairs: Vec<Pair>,
+    /// Connected TCP sockets.
+    connections: Vec<TcpSocket>,
     /// True if some descriptors could not be looked at.
     is_partial: bool,
 }
@@ -144,7 +146,7 @@ impl Daemons {
             None => found.is_partial = true,
         }
         if root.is_system() {
-            found.pairs = unix_pairs();
+            (found.pairs, found.connections) = (unix_pairs(), connections(root));
         }
         let mut count = 0;
         for process in processes {
@@ -194,10 +196,8 @@ impl Daemons {
         if namespace(&process.to_string()) != namespace("self") {
             return Vec::new();
         }
-        let is_own = |socket: &TcpSocket| self.sockets.contains(&(socket.inode, process));
-        let tables = ["tcp", "tcp6"].map(|table| root.read(&format!("proc/{process}/net/{table}")));
-        let connected = tables.iter().flatten().flat_map(|text| tcp_sockets::connected(text));
-        connected.filter(is_own).map(|socket| socket.remote).collect()
+        let is_own = |socket: &&TcpSocket| self.sockets.contains(&(socket.inode, process));
+        self.connections.iter().filter(is_own).map(|socket| socket.remote).collect()
     }
 
     /// Returns true if a process, or one that works for it, is connected to a server. `seen` has those that do not count.

@@ -49,7 +49,7 @@ pub fn nfs(text: &str, mount_point: &str) -> Option<NfsMount> {
         match key {
             _ if in_operations => {
                 let (count, time_ns) = match key {
-                    "READ" => (&mut flow.reads, &mut flow.read_ns),
+                    "READ" | "READ_PLUS" => (&mut flow.reads, &mut flow.read_ns),
                     "WRITE" => (&mut flow.writes, &mut flow.write_ns),
                     _ => (&mut flow.others, &mut flow.other_ns),
                 };

@@ -46,6 +46,7 @@ impl Times {
 struct Sum {
     name: String,
     is_kernel: bool,
+    has_schedstat: bool,
     times: Times,
 }
 
@@ -66,7 +67,7 @@ impl Helpers {
     }
 
     /// Visits all processes but those of the test and their children.
-    fn visit(&self, mut visit: impl FnMut(Process<'_>, Times)) {
+    fn visit(&self, mut visit: impl FnMut(Process<'_>, Times, bool)) {
         let Some(processes) = &self.processes else { return };
         let is_ours = |pid: u64| self.own.contains(&pid);
         processes.visit(|pid| {
@@ -79,7 +80,7 @@ impl Helpers {
                 let ticks = Times { cpu_ns: process.ticks.saturating_mul(self.ns_per_tick), run_delay_ns: 0 };
                 // Ticks are too coarse for a worker that runs often and briefly.
                 let exact = process.is_kernel.then(|| schedstat(processes, pid)).flatten();
-                visit(process, exact.unwrap_or(ticks));
+                visit(process, exact.unwrap_or(ticks), exact.is_some());
             }
         });
     }
@@ -87,7 +88,7 @@ impl Helpers {
     pub fn begin(&mut self) {
         let mut before = self.before.take().unwrap_or_default();
         before.clear();
-        self.visit(|process, times| {
+        self.visit(|process, times, _| {
             before.insert((process.pid, process.start_ticks), times);
         });
         self.before = Some(before);
@@ -96,7 +97,7 @@ impl Helpers {
     pub fn end(&mut self) {
         let Some(before) = self.before.take() else { return };
         let mut sums = std::mem::take(&mut self.sums);
-        self.visit(|process, now| {
+        self.visit(|process, now, has_schedstat| {
             let key = (process.pid, process.start_ticks);
             // A process that appeared since the beginning spent all of its time since then.
             let times = now.each(before.get(&key).copied().unwrap_or_default(), u64::saturating_sub);
@@ -104,7 +105,8 @@ impl Helpers {
                 let Process { is_kernel, .. } = process;
                 let sum = sums.entry(key).or_default();
                 sum.times = sum.times.each(times, u64::saturating_add);
-                (sum.is_kernel, sum.name) = (is_kernel, String::from_utf8_lossy(process.name).into_owned());
+                (sum.is_kernel, sum.has_schedstat) = (is_kernel, has_schedstat);
+                sum.name = String::from_utf8_lossy(process.name).into_owned();
             }
         });
         self.sums = sums;
@@ -115,8 +117,8 @@ impl Helpers {
         let sums = std::mem::take(&mut self.sums).into_iter().filter(|_| measured_ns > 0);
         let mut helpers: Vec<_> = sums
             .map(|((pid, _), sum)| {
-                let Sum { name, is_kernel, times } = sum;
-                let run_delay_share = is_kernel.then(|| share(times.run_delay_ns));
+                let Sum { name, is_kernel, has_schedstat, times } = sum;
+                let run_delay_share = has_schedstat.then(|| share(times.run_delay_ns));
                 Helper { name, pid, is_kernel, cpu_share: share(times.cpu_ns), run_delay_share }
             })
             .filter(|helper| helper.cpu_share.max(helper.run_delay_share.unwrap_or(0.0)) >= CPU_SHARE_MIN)

@@ -11,6 +11,8 @@ use crate::reading::read_all;
 use crate::root::Root;
 
 const LOOPBACK: &str = "lo";
+/// An interface on the route carries at least one of this many parts of what the busiest one does.
+const LINE_PARTS: u64 = 10;
 const BITS_PER_MEGABIT: u64 = 1_000_000;
 
 #[derive(Debug)]
@@ -78,8 +80,12 @@ impl Network {
         let interfaces = std::mem::take(&mut self.interfaces);
         let all_bytes = |interface: &Interface| interface.sum[0].saturating_add(interface.sum[1]);
         let moved = interfaces.into_iter().filter(|interface| all_bytes(interface) > 0);
-        let busiest = moved.max_by_key(|interface| {
-            let is_line = self.lines.contains(&interface.name);
+        let moved: Vec<_> = moved.collect();
+        let most = moved.iter().map(all_bytes).max()?;
+        let busiest = moved.into_iter().max_by_key(|interface| {
+            // A route with little traffic is that of a side channel.
+            let carries = all_bytes(interface) >= most / LINE_PARTS;
+            let is_line = carries && self.lines.contains(&interface.name);
             (is_line, interface.name != LOOPBACK, all_bytes(interface))
         })?;
         let speed_path = format!("sys/class/net/{}/speed", busiest.name);

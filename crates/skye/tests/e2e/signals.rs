@@ -24,7 +24,7 @@ struct Stage {
 /// The stages of a run. Before the first test, some blocks are read twice, which are 8 MB at most.
 const STAGES: [Stage; 3] = [
     Stage { name: "prepare", is_reached: |counts| counts.bytes_written > 1 << 20 },
-    Stage { name: "run", is_reached: |counts| counts.bytes_read > 9 << 20 },
+    Stage { name: "run", is_reached: |counts| counts.bytes_read > 13 << 20 },
     Stage { name: "clean-up", is_reached: |counts| counts.unlinks > 1 },
 ];
 

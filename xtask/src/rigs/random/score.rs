@@ -80,12 +80,12 @@ impl Answer {
         self.outcome == Outcome::Right && self.has_mark == self.is_answered && self.agreements.is_whole()
     }
 
-    /// Returns a line on a miss.
-    pub(super) fn line(&self, seed: u64, words: &str, load: Load) -> Option<String> {
+    /// Returns a line on a miss of this test.
+    pub(super) fn line(&self, test: &str) -> Option<String> {
         let answered = if self.is_answered { ", answered by a cache" } else { "" };
         let layers = if self.agreements.is_whole() { "" } else { ", and layers or counters differ" };
         let found = format!("{}{answered}; skye names {}{layers}", self.bottleneck.word(), self.printed);
-        (!self.is_right()).then(|| format!("stack {seed}: {words}; {}: {found}", load.spec()))
+        (!self.is_right()).then(|| format!("{test}: {found}"))
     }
 }
 
