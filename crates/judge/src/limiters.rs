@@ -95,6 +95,7 @@ const RULES: &[Rule] = &[
     queue::rule,
     queue::at_layer,
     throttle::readable_limit,
+    cache::at_layer,
     neighbour::rule,
     throttle::inferred_limit,
     helper::rule,

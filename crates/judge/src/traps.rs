@@ -14,7 +14,7 @@ macro_rules! traps {
     };
 }
 
-mod cache;
+pub(crate) mod cache;
 pub(crate) mod direct;
 mod disturbance;
 mod durable;

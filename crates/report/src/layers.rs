@@ -62,6 +62,10 @@ pub(crate) fn rows(phase: &PhaseRecord, target: &Target) -> Vec<LayerRow> {
         let workers =
             helpers.filter(|helper| layer.kind == LayerKind::Device && works_for(helper, &layer.name));
         row.add_note(workers_note(workers));
+        if layer.kind == LayerKind::Line {
+            row.add_note(layer.kind.properties().word.to_owned());
+        }
+        row.add_note(layer.hidden.as_deref().map_or(String::new(), printable));
         row.alone_ns = alone.and_then(|load| {
             let [_, requests, time_ns] = load.main_counts(load.flow_of(at)?);
             request_ns(requests, time_ns)

@@ -11,11 +11,15 @@ use model::workload::{DataVerb, DataWork, FilesWork};
 use super::{near_memory, seen};
 use crate::lookups::{self, lookup_work};
 use crate::reading::Reading;
+use crate::traps;
 
 /// Reads came from memory if the device gave less than this share of them.
 const FROM_DEVICE: f64 = 0.05;
 /// Writes stayed in memory if the device took less than this share of them.
 const TO_DEVICE: f64 = 0.8;
+
+/// A layer is the limit if it answered this share of the bytes.
+const ANSWERED_MIN: f64 = 0.85;
 
 /// The thresholds that its explanation names.
 pub(super) const THRESHOLDS: &[Threshold] =
@@ -88,6 +92,26 @@ fn reads(reading: &Reading<'_>) -> Option<Verdict> {
         near_memory(reading),
     ];
     Some(Verdict::new(Limiter::PageCache, share(reading), evidence).advise([Advice::MeasureStorage {}]))
+}
+
+/// Operations that a layer below the test answered, so that they waited for no storage.
+pub(super) fn at_layer(reading: &Reading<'_>) -> Option<Verdict> {
+    let (is_read, answered) = traps::cache::answered(&reading.input)?;
+    let share = Share(answered.share);
+    let (limiter, seen) = match is_read {
+        true => (Limiter::PageCache, Observation::ReadFromMemory { cached_share: share }),
+        false => {
+            let dirty = reading.input.frames().last();
+            let dirty_bytes = dirty.map_or(0, |frame| frame.dirty_bytes + frame.writeback_bytes);
+            let written_share = Share(1.0 - answered.share);
+            let dirty_bytes = MemoryBytes(dirty_bytes);
+            (Limiter::PageCacheAbsorbed, Observation::DeviceTook { written_share, dirty_bytes })
+        }
+    };
+    let evidence = seen![reading.time_spent(), Some(seen), reading.answers_if_saturated()];
+    (answered.share >= ANSWERED_MIN).then(|| {
+        Verdict::new(limiter, reading.budget.blocked, evidence).advise([Advice::BypassLowerCache {}])
+    })
 }
 
 /// Writes that the page cache absorbed.

@@ -52,7 +52,7 @@ fn cap_value(cap: &Cap) -> Option<f64> {
 
 /// Returns the requests or bytes a second of a limit's device in its direction; `None` if it does not count.
 fn passed(input: &JudgeInput<'_>, cap: &Cap) -> Option<f64> {
-    let load = input.record.seen.load.as_ref().filter(|load| load.elapsed_ns > 0)?;
+    let load = input.record.seen.load.as_ref().filter(|load| load.ops > 0)?;
     let flow = load.flow_of(place(input, cap)? as u32)?;
     let count = match (cap.is_read, cap.ops_per_second) {
         (true, Some(_)) => flow.reads,
@@ -60,7 +60,8 @@ fn passed(input: &JudgeInput<'_>, cap: &Cap) -> Option<f64> {
         (false, Some(_)) => flow.writes,
         (false, None) => flow.written_bytes,
     };
-    Some(count as f64 * 1e9 / load.elapsed_ns as f64)
+    // Per operation, at the steady rate: a limit lets the first tenth of a second's requests pass at once.
+    Some(count as f64 / load.ops as f64 * input.record.figures.rate.steady_or_whole()?)
 }
 
 /// Returns the operations or bytes a second of the test in the direction of a limit.

@@ -97,6 +97,12 @@ fn cache_not_cold(input: &JudgeInput<'_>) -> Option<TrapFinding> {
 
 /// Bytes that no layer below some layer moved: a cache or a hole there answered.
 fn answered_by_layer(input: &JudgeInput<'_>) -> Option<TrapFinding> {
+    let (_, answered) = answered(input)?;
+    Some(stopped_at(input, &answered))
+}
+
+/// Returns the first layers that answered a part of the test, and true if it is a part of the reads.
+pub(crate) fn answered(input: &JudgeInput<'_>) -> Option<(bool, Answered)> {
     let data = input.data_in_files().filter(|data| !expects_warm_cache(input, data))?;
     // Data that compresses, or that is there already, takes less space below a file system that finds it out.
     if data.compress_percent > 0 || data.dedupe_percent > 0 {
@@ -112,7 +118,7 @@ fn answered_by_layer(input: &JudgeInput<'_>) -> Option<TrapFinding> {
         // What is in flight at the ends, and read-ahead, is on one side alone.
         let uncertain_bytes = 2 * load.in_flight_max * data.block_bytes + READ_AHEAD_BYTES;
         let resolution = uncertain_bytes as f64 / ledger.requested();
-        Some(stopped_at(input, &ledger.answered(resolution.max(CONTAMINATION), from_device)?))
+        Some((is_read, ledger.answered(resolution.max(CONTAMINATION), from_device)?))
     })
 }
 
