@@ -30,6 +30,16 @@ pub struct InputBuilder {
     pub probes: TargetProbes,
 }
 
+/// Layers from the top down, each above the next.
+pub fn chain(kinds: &[LayerKind]) -> Vec<Layer> {
+    let last = kinds.len() as u32 - 1;
+    let layer = |(at, kind): (u32, &LayerKind)| Layer {
+        below: (at < last).then_some(at + 1).into_iter().collect(),
+        ..Layer::new(*kind, format!("layer{at}"))
+    };
+    (0..).zip(kinds).map(layer).collect()
+}
+
 /// A test of `spec` that went well: 4 s at 100,000 operations per second, over nine tenths of the set.
 pub fn clean(spec: &str) -> InputBuilder {
     // Names are cold only if all caches are dropped.
@@ -280,12 +290,7 @@ impl InputBuilder {
     }
 
     fn over(&mut self, kinds: &[LayerKind], flows: Vec<Flow>) {
-        let last = kinds.len() as u32 - 1;
-        let layer = |(at, kind): (u32, &LayerKind)| Layer {
-            below: (at < last).then_some(at + 1).into_iter().collect(),
-            ..Layer::new(*kind, format!("layer{at}"))
-        };
-        self.target().layers = (0..).zip(kinds).map(layer).collect();
+        self.target().layers = chain(kinds);
         self.record.seen.load =
             Some(Load { read_bytes: 1 << 30, elapsed_ns: 4_000_000_000, flows, ..Load::default() });
     }

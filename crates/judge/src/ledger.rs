@@ -88,8 +88,8 @@ impl<'a> Ledger<'a> {
         sum
     }
 
-    /// Returns the bytes that a layer counted; `None` if it does not count. An interface also serves
-    /// other programs, and a mount may use another one.
+    /// Returns the bytes that a layer counted; `None` if it does not count. An interface also serves other programs, and a mount
+    /// may use another one.
     fn bytes(&self, at: usize) -> Option<f64> {
         let layer = self.layers.get(at)?;
         let counts = match layer.kind {
@@ -115,17 +115,9 @@ mod tests {
     use model::run::Flow;
 
     use super::*;
+    use crate::fixtures::chain;
 
     const MIB: u64 = 1 << 20;
-
-    /// Layers from the top down, each above the next.
-    fn chain(kinds: &[LayerKind]) -> Vec<Layer> {
-        let layer = |(at, kind): (u32, &LayerKind)| Layer {
-            below: if at as usize + 1 == kinds.len() { Vec::new() } else { vec![at + 1] },
-            ..Layer::new(*kind, format!("{kind:?}"))
-        };
-        (0..).zip(kinds).map(layer).collect()
-    }
 
     fn load(read_bytes: u64, flows: &[(u32, u64)]) -> Load {
         let flow = |(layer, read_bytes): &(u32, u64)| Flow {

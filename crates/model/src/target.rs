@@ -318,10 +318,14 @@ impl Target {
         })
     }
 
+    /// Returns the place of a device in the list of layers.
+    pub fn layer_of_device(&self, name: &str) -> Option<usize> {
+        self.layers.iter().position(|layer| layer.kind == LayerKind::Device && layer.name == name)
+    }
+
     /// Returns true if a device of this machine is a known layer of it.
     pub fn has_device(&self, name: &str) -> bool {
-        let is_layer = |layer: &Layer| layer.kind == LayerKind::Device && layer.name == name;
-        self.layers.iter().any(is_layer) || self.device_stack.iter().any(|device| device.name == name)
+        self.layer_of_device(name).is_some() || self.device_stack.iter().any(|device| device.name == name)
     }
 
     /// Returns the devices of the file system itself, which no other device of the target uses.

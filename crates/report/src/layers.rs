@@ -7,8 +7,6 @@ use model::run::{Flow, Helper, Load, PhaseRecord};
 use crate::numbers::percent;
 use crate::printable;
 
-/// Fewest requests whose mean time says anything: the kernel counts it in milliseconds.
-const REQUESTS_MIN: f64 = 20.0;
 /// A queue is full with this share of its places taken.
 const FULL_MIN: f64 = 0.9;
 /// A program's threads that take or want less than this share of a CPU are not worth a note.
@@ -39,11 +37,6 @@ pub(crate) struct LayerRow {
     pub note: String,
 }
 
-/// Returns the mean time of requests; `None` if they are too few.
-fn request_ns(requests: f64, time_ns: f64) -> Option<f64> {
-    (requests >= REQUESTS_MIN).then(|| time_ns / requests)
-}
-
 /// Returns the rows; none for a test without bytes, or where no layer counts.
 pub(crate) fn rows(phase: &PhaseRecord, target: &Target) -> Vec<LayerRow> {
     let Some(load) = phase.seen.load.as_ref().filter(|load| load.read_bytes + load.written_bytes > 0) else {
@@ -66,10 +59,7 @@ pub(crate) fn rows(phase: &PhaseRecord, target: &Target) -> Vec<LayerRow> {
             row.add_note(layer.kind.properties().word.to_owned());
         }
         row.add_note(layer.hidden.as_deref().map_or(String::new(), printable));
-        row.alone_ns = alone.and_then(|load| {
-            let [_, requests, time_ns] = load.main_counts(load.flow_of(at)?);
-            request_ns(requests, time_ns)
-        });
+        row.alone_ns = alone.and_then(|load| load.request_ns(load.flow_of(at)?));
         row
     };
     let test = LayerRow {
@@ -119,7 +109,7 @@ impl LayerRow {
         *self = match kind {
             LayerKind::Device | LayerKind::Remote if flow.samples == 0 => {
                 let [bytes, requests, time_ns] = load.main_counts(flow);
-                let request_ns = request_ns(requests, time_ns);
+                let request_ns = load.request_ns(flow);
                 let in_flight = request_ns.map(|_| time_ns / load.elapsed_ns.max(1) as f64);
                 let note = window_note(flow, load);
                 Self { in_flight, request_ns, note, ..Self::with_rates(bytes, requests, load) }

@@ -3,7 +3,7 @@
 use model::Limiter;
 use model::advice::Advice;
 use model::figure::{Count, Figure, Threshold, WaitClass};
-use model::layer::{Layer, LayerKind};
+use model::layer::LayerKind;
 use model::observation::Observation;
 use model::run::{Flow, Load, Verdict};
 
@@ -21,8 +21,6 @@ const QUEUE_LENGTH_TOLERANCE: f64 = 0.15;
 const ROOM_TIMES_MAX: f64 = 1.25;
 /// The smallest, if what is below is full.
 const FULL_TIMES_MIN: f64 = 1.5;
-/// Fewest requests whose mean time says anything.
-const REQUESTS_MIN: f64 = 20.0;
 
 /// The thresholds that its explanation names.
 pub(super) const THRESHOLDS: &[Threshold] =
@@ -52,8 +50,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
         return None;
     }
     // Requests that take longer in the queue than alone wait for what is below.
-    let is_top = |layer: &Layer| top.is_some_and(|device| layer.name == device.name);
-    let layer = reading.input.target().layers.iter().position(is_top);
+    let layer = top.and_then(|device| reading.input.target().layer_of_device(&device.name));
     let times = layer.and_then(|layer| times_alone(reading, layer as u32));
     if times.is_some_and(|times| times >= FULL_TIMES_MIN) {
         return None;
@@ -89,10 +86,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
 fn times_alone(reading: &Reading<'_>, layer: u32) -> Option<f64> {
     let record = reading.input.record;
     let alone = record.judged.sensitivity.as_ref()?.single.as_ref()?.load.as_ref()?;
-    let request_ns = |load: &Load| {
-        let [_, requests, time_ns] = load.main_counts(load.flow_of(layer)?);
-        (requests >= REQUESTS_MIN).then(|| time_ns / requests)
-    };
+    let request_ns = |load: &Load| load.request_ns(load.flow_of(layer)?);
     Some(request_ns(record.seen.load.as_ref()?)? / request_ns(alone)?)
 }
 

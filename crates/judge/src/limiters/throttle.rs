@@ -3,7 +3,6 @@
 use model::Limiter;
 use model::advice::Advice;
 use model::figure::{BytesPerSecond, Figure, Name, OpsPerSecond, Threshold, WaitClass};
-use model::layer::{Layer, LayerKind};
 use model::observation::Observation;
 use model::run::{Cap, Confidence, Verdict};
 use model::target::DeviceKind;
@@ -40,20 +39,10 @@ pub(crate) fn limit_tolerance(input: &JudgeInput<'_>) -> f64 {
     input.half_width().map_or(CAP_TOLERANCE, |half| (1.5 * half).clamp(CAP_TOLERANCE_KNOWN, CAP_TOLERANCE))
 }
 
-/// Returns the place of a limit's device among the target's layers.
-fn place(input: &JudgeInput<'_>, cap: &Cap) -> Option<usize> {
-    let is_it = |layer: &Layer| layer.kind == LayerKind::Device && layer.name == cap.device;
-    input.target().layers.iter().position(is_it)
-}
-
-fn cap_value(cap: &Cap) -> Option<f64> {
-    cap.ops_per_second.or(cap.bytes_per_second)
-}
-
 /// Returns the requests or bytes a second of a limit's device in its direction; `None` if it does not count.
 fn passed(input: &JudgeInput<'_>, cap: &Cap) -> Option<f64> {
     let load = input.record.seen.load.as_ref().filter(|load| load.ops > 0)?;
-    let flow = load.flow_of(place(input, cap)? as u32)?;
+    let flow = load.flow_of(input.target().layer_of_device(&cap.device)? as u32)?;
     let count = match (cap.is_read, cap.ops_per_second) {
         (true, Some(_)) => flow.reads,
         (true, None) => flow.read_bytes,
@@ -86,18 +75,19 @@ fn is_of_top(input: &JudgeInput<'_>, cap: &Cap) -> bool {
 
 /// Returns a readable limit that is reached: its source, and the observation. `near` is the largest distance from a limit, as a
 /// share.
-pub(crate) fn reached(input: &JudgeInput<'_>, near: impl Fn(&Cap) -> f64) -> Option<(Name, Observation)> {
+pub(crate) fn reached<'a>(input: &JudgeInput<'a>, near: impl Fn(&Cap) -> f64) -> Option<(Name, Observation)> {
     let caps = &input.record.seen.system.as_ref()?.caps;
-    let found = |cap| {
-        let limit = cap_value(cap)?;
+    let found = |cap: &'a Cap| {
+        let limit = cap.ops_per_second.or(cap.bytes_per_second)?;
+        let passed = passed(input, cap);
         // Others may use the uppermost device, too. Merged requests count once there, and each counts for the limit.
-        let own = requested(input, cap).filter(|_| is_of_top(input, cap) || passed(input, cap).is_none());
-        let mut rates = passed(input, cap).into_iter().chain(own);
-        let rate = rates.find(|rate| (rate / limit - 1.0).abs() <= near(cap))?;
+        let own = requested(input, cap).filter(|_| passed.is_none() || is_of_top(input, cap));
+        let rate = passed.into_iter().chain(own).find(|rate| (rate / limit - 1.0).abs() <= near(cap))?;
         Some((cap, (limit, rate)))
     };
     // The deepest one holds back the others.
-    let (cap, (limit, rate)) = caps.iter().filter_map(found).max_by_key(|(cap, _)| place(input, cap))?;
+    let place = |cap: &Cap| input.target().layer_of_device(&cap.device);
+    let (cap, (limit, rate)) = caps.iter().filter_map(found).max_by_key(|(cap, _)| place(cap))?;
     let (source, device) = (Name::from(cap.source.as_str()), cap.device.as_str().into());
     let allowed = match cap.ops_per_second {
         Some(_) => Observation::OperationsAllowed {

@@ -4,6 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::document::document;
 
+/// Fewest requests whose mean time says anything: the kernel counts it in milliseconds.
+const REQUESTS_MIN: f64 = 20.0;
+
 document! {
     /// A load, and the work of each layer under it, over the same time.
     #[derive(Default)]
@@ -92,6 +95,12 @@ impl Load {
             false => [flow.written_bytes, flow.writes, flow.write_ns],
         };
         counts.map(|count| count as f64)
+    }
+
+    /// Returns the mean time of a layer's requests in the main direction in nanoseconds; `None` if they are too few.
+    pub fn request_ns(&self, flow: &Flow) -> Option<f64> {
+        let [_, requests, time_ns] = self.main_counts(flow);
+        (requests >= REQUESTS_MIN).then(|| time_ns / requests)
     }
 
     /// True if its calls read more than they wrote.

@@ -6,6 +6,7 @@ use model::layer::{Layer, LayerKind};
 use model::run::Cap;
 
 use crate::cgroup::{Level, io_files, io_limits_in, levels_of};
+use crate::device::{SysfsDevice, numbers};
 use crate::parse::mountinfo::Mount;
 use crate::reading::read_all;
 use crate::root::Root;
@@ -47,9 +48,7 @@ impl Caps {
         };
         let levels = levels.iter().map(|level| LevelCaps(io_files(level).map(open).collect())).collect();
         let device = |layer: &Layer| {
-            let numbers = root.line(&format!("sys/class/block/{}/dev", layer.name))?;
-            let (major, minor) = numbers.split_once(':')?;
-            let numbers = (major.parse().ok()?, minor.parse().ok()?);
+            let numbers = numbers(root, &SysfsDevice::by_name(root, &layer.name)?);
             Some(LimitedDevice { name: layer.name.clone(), numbers })
         };
         Self { devices: of_kind(LayerKind::Device).filter_map(device).collect(), levels, found: Vec::new() }
