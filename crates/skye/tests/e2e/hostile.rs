@@ -318,7 +318,7 @@ impl Talk {
             let frame = self.read();
             let (name, message) = frame.as_object().unwrap().iter().next().unwrap();
             match name.as_str() {
-                "beat" | "tick" => {}
+                "tick" => {}
                 "ready" => self.stdin.write_all(&framed(&json!({"start": {"at_ns": 1}}))).unwrap(),
                 _ => return (name.clone(), message.clone()),
             }
@@ -332,13 +332,19 @@ impl Talk {
         written.parse::<u64>().unwrap() - self.read_bytes
     }
 
+    /// Returns the next frame that is no sign of life: those come at any time.
     fn read(&mut self) -> Value {
-        let mut length = [0; 4];
-        self.stdout.read_exact(&mut length).unwrap();
-        let mut document = vec![0; u32::from_be_bytes(length) as usize];
-        self.stdout.read_exact(&mut document).unwrap();
-        self.read_bytes += 4 + document.len() as u64;
-        serde_json::from_slice(&document).unwrap()
+        loop {
+            let mut length = [0; 4];
+            self.stdout.read_exact(&mut length).unwrap();
+            let mut document = vec![0; u32::from_be_bytes(length) as usize];
+            self.stdout.read_exact(&mut document).unwrap();
+            self.read_bytes += 4 + document.len() as u64;
+            let frame: Value = serde_json::from_slice(&document).unwrap();
+            if frame.get("beat").is_none() {
+                return frame;
+            }
+        }
     }
 
     /// Sends a frame, waits for its answer, and returns that.
@@ -347,9 +353,7 @@ impl Talk {
         loop {
             let frame = self.read();
             assert!(frame.get("failed").is_none(), "{frame}");
-            if frame.get("beat").is_none() {
-                self.received.push(frame.clone());
-            }
+            self.received.push(frame.clone());
             if let Some(found) = frame.get(answer) {
                 return found.clone();
             }
