@@ -510,7 +510,7 @@ mod tests {
     #[test]
     fn totals_with_invalid_client_are_invalid() {
         let mut shares = vec![share("a", 100.0, Limiter::DeviceOps, Confidence::Likely); 2];
-        let finding = Finding::TargetIsMemory { file_system: Name("tmpfs".into()) };
+        let finding = Finding::TargetIsMemory { name: Name("tmpfs".into()) };
         shares[1].judged.notes.push(Note::new(finding, Vec::new()));
         let record = judged_row(shares);
         let verdict = record.judged.verdict.as_ref().unwrap();

@@ -4,7 +4,7 @@ use model::finding::Finding;
 use model::layer::{Layer, LayerKind};
 use model::plan::{Plan, plan};
 use model::run::{
-    ClientShare, ClientTotals, Confidence, Counts, CpuShares, CpuTimes, DeviceFrame, Environment,
+    Cap, ClientShare, ClientTotals, Confidence, Counts, CpuShares, CpuTimes, DeviceFrame, Environment,
     FewerClients, Flow, Frame, Interval, Judgement, Load, NetworkUse, Note, Observations, OwnIo, PhaseRecord,
     Rate, RoundRecord, Status, SystemUse, TargetProbes, ThreadTimes, TimeBreakdown, Trust, Verdict,
     WorkloadRecord,
@@ -38,6 +38,25 @@ pub fn chain(kinds: &[LayerKind]) -> Vec<Layer> {
         ..Layer::new(*kind, format!("layer{at}"))
     };
     (0..).zip(kinds).map(layer).collect()
+}
+
+/// A load of a second with this number of operations. Each layer that counts has its place, requests in flight and window.
+pub fn load_of(ops: u64, counts: &[(u32, f64, Option<u64>)]) -> Load {
+    let flow = |(layer, in_flight, window): &(u32, f64, Option<u64>)| Flow {
+        layer: *layer,
+        writes: ops,
+        written_bytes: ops * 4096,
+        write_ns: (in_flight * 1e9) as u64,
+        window: *window,
+        ..Flow::default()
+    };
+    Load {
+        elapsed_ns: 1_000_000_000,
+        ops,
+        written_bytes: ops * 4096,
+        flows: counts.iter().map(flow).collect(),
+        ..Load::default()
+    }
 }
 
 /// A test of `spec` that went well: 4 s at 100,000 operations per second, over nine tenths of the set.
@@ -280,6 +299,19 @@ impl InputBuilder {
         use LayerKind::{Device, FileSystem, PageCache};
         let device = |layer, read_bytes| Flow { layer, read_bytes, ..Flow::default() };
         self.over(&[FileSystem, Device, PageCache, Device], vec![device(1, 1 << 30), device(3, disk_bytes)]);
+    }
+
+    /// Adds limits on reads a second, in the order in which they were read.
+    pub fn limits(&mut self, ops_per_second: &[f64]) {
+        let cap = |limit: &f64| Cap {
+            source: "/sys/fs/cgroup/blkio/blkio.throttle.read_iops_device".into(),
+            device: "nvme0n1".into(),
+            is_read: true,
+            ops_per_second: Some(*limit),
+            bytes_per_second: None,
+        };
+        let system = self.record.seen.system.get_or_insert_default();
+        system.caps = ops_per_second.iter().map(cap).collect();
     }
 
     /// Reads 1 GiB through FUSE. `in_flight_sum` is the sum of its requests in flight in 300 samples.

@@ -26,6 +26,7 @@ mod ledger;
 mod limiters;
 mod lookups;
 mod operations;
+mod places;
 mod reading;
 mod rejudge;
 #[cfg(test)]

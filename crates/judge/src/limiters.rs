@@ -37,6 +37,7 @@ pub(crate) use throttle::{limit_tolerance, reached};
 use model::advice::Advice;
 use model::experiment::Experiment;
 use model::figure::{Figure, Mean, Share, Threshold, WaitClass};
+use model::layer::LayerKind;
 use model::observation::Observation;
 use model::run::{Confidence, RankedLimiter, Status, Verdict};
 use model::target::{Backing, DeviceKind};
@@ -92,13 +93,13 @@ const RULES: &[Rule] = &[
     own_loop::slots,
     lock::rule,
     sync::rule,
-    queue::rule,
     queue::at_layer,
+    queue::rule,
     throttle::readable_limit,
     cache::at_layer,
     neighbour::rule,
-    throttle::inferred_limit,
     helper::rule,
+    throttle::inferred_limit,
     unstable::rule,
     stream::rule,
     latency::rule,
@@ -126,6 +127,7 @@ pub fn thresholds() -> Vec<Threshold> {
         neighbour::THRESHOLDS,
         own_loop::THRESHOLDS,
         crate::operations::THRESHOLDS,
+        crate::places::THRESHOLDS,
         queue::THRESHOLDS,
         saturation::THRESHOLDS,
         steal::THRESHOLDS,
@@ -179,7 +181,10 @@ fn doubts(reading: &Reading<'_>, limiter: Option<Limiter>) -> Vec<Observation> {
         || reading.input.target().device_stack.iter().any(|device| device.kind == DeviceKind::Loop);
     let others = used_cpus(&reading.input)
         .filter(|used| belongs_to_target && is_software && *used > OTHERS_CPU_SHARE_MAX * cpu::cpus(reading));
+    let last = reading.input.target().layers.iter().rfind(|layer| layer.kind == LayerKind::Device);
+    let hidden = last.filter(|last| is_device_limit && last.hidden.is_some());
     seen![
+        hidden.map(|last| Observation::NotVisibleBelow { layer: last.name.as_str().into() }),
         even.map(|variation| Observation::RateTooEven { variation: Share(variation) }),
         others.map(|others| Observation::OthersUsedCpus { cpus: Mean(others) }),
     ]
@@ -305,7 +310,8 @@ pub fn next_experiment(input: &JudgeInput<'_>, plan: &Plan, tried: &[Experiment]
 fn is_at_target(reading: &Reading<'_>) -> bool {
     let is_there = reading.input.target().backing != Backing::Memory;
     // A device that is idle while threads wait is not what they wait for.
-    let is_idle = !reading.is_remote && reading.waits_in_target() == Some(false);
+    let is_full = || reading.gate().is_some_and(|gate| gate.is_full_inside());
+    let is_idle = !reading.is_remote && reading.waits_in_target() == Some(false) && !is_full();
     waits_for_target(reading) && is_there && !is_idle
 }
 

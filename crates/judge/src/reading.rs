@@ -15,6 +15,7 @@ use crate::experiments::{
     self, ExclusionReason, ExperimentResults, Load, LoadEstimate, ResponseEstimate, Unit,
 };
 use crate::limiters::SHARE_MIN;
+use crate::places::{Level, Places};
 use crate::wait_channels::class;
 
 /// Minimum of requests at the target per operation waited for, if threads count as waiting there.
@@ -220,9 +221,34 @@ impl<'a> Reading<'a> {
         })
     }
 
+    /// Returns the operations above and inside a level, and how long requests inside take.
+    pub fn at_level(&self, level: &Level) -> Vec<Observation> {
+        let layers = level.layers.iter().filter_map(|at| self.input.target().layers.get(*at));
+        let names: Vec<&str> = layers.map(|layer| layer.name.as_str()).collect();
+        let (device, layer) = (names.join(", ").as_str().into(), names.join(", ").as_str().into());
+        let (requests, waiting) = (Mean(level.inside), Mean(level.above));
+        let took = level.times_alone.map(|times| Observation::TookTimes { layer, times: Mean(times) });
+        [Some(Observation::InDevice { device, requests, waiting }), took].into_iter().flatten().collect()
+    }
+
     /// Mean number of operations that threads waited for: those in a ring, or threads that slept.
     pub fn waiting(&self) -> f64 {
         if self.is_ring { self.in_flight } else { self.budget.blocked * self.threads }
+    }
+
+    /// Returns where the operations stand, layer by layer; `None` where no layer counts.
+    pub fn places(&self) -> Option<Places> {
+        let record = self.input.record;
+        let tried = record.judged.sensitivity.as_ref();
+        let others = tried.into_iter().flat_map(|tried| [&tried.single, &tried.depth]);
+        let others: Vec<_> = others.filter_map(|one| one.as_ref()?.load.as_ref()).collect();
+        let layers = &self.input.target().layers;
+        Some(Places::new(layers, record.seen.load.as_ref()?, self.waiting(), &others))
+    }
+
+    /// Returns the level below the innermost gate at which operations wait.
+    pub fn gate(&self) -> Option<Level> {
+        self.places()?.gate().cloned()
     }
 
     /// Requests at the target per operation waited for. It is about 1 if threads wait in the device, and less if they

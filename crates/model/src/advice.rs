@@ -141,6 +141,8 @@ kinds! {
         MoreLoops {}
         /// Choose a faster cipher, or mount several times so that helpers work in parallel.
         ParallelHelpers {}
+        /// Give the program that serves the target more threads.
+        MoreProgramThreads {}
         /// Use a file or directory for each thread.
         OneForEach {}
         /// Add memory, or use direct I/O.

@@ -189,7 +189,7 @@ findings! {
     }
     "memory_target" Invalid {
         /// A file system in memory.
-        TargetIsMemory { file_system: Name }
+        TargetIsMemory { name: Name }
     }
     "devices_unknown" Remark {
         /// A file system whose devices are not known.
@@ -228,10 +228,6 @@ findings! {
         DeviceCountedNothing { device: Name, moved_bytes: Bytes }
         /// The kernel charged the test with more than the device counted.
         ChargedMore { excess: Share, mount_point: Name }
-    }
-    "depth_not_reached" Remark {
-        /// Operations waited above the device.
-        DepthNotReached { in_flight: Mean, at_device: Mean }
     }
     "nothing_durable" Invalid {
         /// Writes without a sync.
@@ -294,6 +290,12 @@ findings! {
         StoppedAboveFuse { share: Share, below: Name }
         /// Bytes came no further than these layers.
         StoppedBetween { share: Share, layers: Name, below: Name }
+    }
+    "limit_changed" Suspect {
+        /// A limit on operations was changed during the test.
+        OperationsLimitChanged { source: Name, device: Name, first_ops_per_second: OpsPerSecond, last_ops_per_second: OpsPerSecond }
+        /// A limit on bytes was changed during the test.
+        BytesLimitChanged { source: Name, device: Name, first_bytes_per_second: BytesPerSecond, last_bytes_per_second: BytesPerSecond }
     }
     "below_os_cache" Suspect {
         /// A cache below this system may have served reads, according to their mean latency.

@@ -136,6 +136,8 @@ observations! {
         WriteCalls { bytes: Count, calls: Count, each_bytes: MemoryBytes }
         /// Share of the time in which a process or thread that works for the target was on a CPU.
         HelperBusy { helper: Name, busy_share: Share }
+        /// Shares of the time in which one that had work all the time was on a CPU, and waited for one.
+        HelperNeverIdle { helper: Name, busy_share: Share, waiting_share: Share }
         /// Share of the time in which the kernel's threads for a loop device were on a CPU.
         LoopBusy { device: Name, busy_share: Share }
         /// CPUs that the kernel's threads for a queue of the target used together.
@@ -152,8 +154,14 @@ observations! {
         ForeignBytes { device: Name, foreign_share: Share }
         /// Mean number of slots that waited for skye's loop.
         SlotsIdle { idle: Mean, slots: Count }
+        /// A layer whose storage is not visible here.
+        NotVisibleBelow { layer: Name }
+        /// Time of a request in a layer, as a multiple of the time of one alone.
+        TookTimes { layer: Name, times: Mean }
         /// Number of slots of the device's queue.
         QueuePlaces { device: Name, places: Count }
+        /// Number of threads of a program that serves the target.
+        ProgramThreads { program: Name, threads: Count }
         /// Limit on requests in flight to the server.
         ServerPlaces { places: Count }
         /// Share of the time in which the quota throttled the cgroup.

@@ -149,6 +149,11 @@ impl Truth {
                     Outcome::NotClear
                 }
                 (Some(limiter), _) if limiters.contains(&limiter) => Outcome::Right,
+                (Some(Limiter::Mixed), _)
+                    if verdict.ranking.iter().take(2).all(|part| limiters.contains(&part.limiter)) =>
+                {
+                    Outcome::Right
+                }
                 // It leaves open which of the two.
                 (Some(Limiter::NetworkUndetermined), _)
                     if limiters.contains(&Limiter::NetworkBandwidth)

@@ -88,6 +88,7 @@ impl SystemSampler {
         self.stalls.end();
         self.quota.end();
         self.memory.end(&mut self.buffer);
+        self.caps.end(&mut self.buffer);
         if std::mem::take(&mut self.watches_processes) {
             self.helpers.end();
         }

@@ -128,7 +128,21 @@ fn rate_of(phase: &PlannedPhase, record: &PhaseRecord) -> Option<Rate> {
     }
     // On a virtual clock no thread wakes up late, and every interval is whole.
     let from_ns = if phase.engine == Engine::Sim { 0 } else { START_NS };
-    Rate::compute(within(&record.figures.intervals, from_ns..record.figures.rate.first_done_ns))
+    let intervals = within(&record.figures.intervals, from_ns..record.figures.rate.first_done_ns);
+    Rate::compute(after_first_of_each(intervals, u64::from(phase.workload.in_flight())))
+}
+
+/// Returns the intervals after the first operations of all slots, which begin together and may end together. At least half of
+/// the intervals remain.
+fn after_first_of_each(intervals: &[Interval], in_flight: u64) -> &[Interval] {
+    let mut ops = 0;
+    let ends_later = |interval: &&Interval| {
+        let is_first = ops < in_flight;
+        ops += interval.ops;
+        is_first
+    };
+    let first = intervals.iter().take_while(ends_later).count();
+    &intervals[first.min(intervals.len() / 2)..]
 }
 
 /// A rate, and the spread of its parts around it.
@@ -217,7 +231,7 @@ fn within(intervals: &[Interval], time_ns: Range<u64>) -> &[Interval] {
 
 #[cfg(test)]
 mod tests {
-    use super::{Rate, RateChange, SINGLE_RATE_ERROR, half_width};
+    use super::{Interval, Rate, RateChange, SINGLE_RATE_ERROR, after_first_of_each, half_width};
 
     fn even(per_second: f64) -> Rate {
         Rate::from_rates(&[per_second; 6]).unwrap()
@@ -235,6 +249,21 @@ mod tests {
         // By pairs, the rate is 1.8 and 2.2 times as high.
         assert!((changed.half_width - 0.1054).abs() < 1e-3, "{}", changed.half_width);
         assert!((changed.after / changed.before - 2.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn rate_begins_after_the_first_operation_of_each_slot() {
+        let interval = |ops| Interval {
+            start_ns: 0,
+            length_ns: 100_000_000,
+            ops,
+            bytes: 0,
+            histogram: Vec::new(),
+            frame: None,
+        };
+        let intervals = [5, 90, 10, 10, 10, 10].map(interval);
+        let left = |in_flight| after_first_of_each(&intervals, in_flight).len();
+        assert_eq!([1, 95, 96, 1000].map(left), [5, 4, 3, 3]);
     }
 
     #[test]

@@ -89,6 +89,7 @@ pub(crate) fn words(advice: &Advice) -> &'static str {
         MoreThreads {} => "Try more threads.",
         MoreLoops {} => "Use more threads: each runs its own I/O loop.",
         ParallelHelpers {} => "Choose a faster cipher, or use several mounts.",
+        MoreProgramThreads {} => "Give that program more threads, or use several mounts.",
         OneForEach {} => "Drop :shared, or use one file or directory per thread.",
         MoreMemory {} => "Add memory to the machine or the cgroup, or use :direct.",
         RaiseQueue {} => {

@@ -109,9 +109,9 @@ findings! {
         MeasuredTwice "measured twice", "measured twice: the first time, the device's bytes differed from the test's by {difference}";
 
     "memory_target" "`!`"
-        when "a file system in memory"
+        when "a file system or disk in memory"
         means "There is no device: the number is the speed of memory.":
-        TargetIsMemory "memory, not storage", "{file_system} is in memory: this is not the speed of storage";
+        TargetIsMemory "memory, not storage", "{name} is in memory: this is not the speed of storage";
 
     "devices_unknown" "`·`"
         when "reads where skye found no devices under the file system, as on ZFS"
@@ -144,11 +144,6 @@ findings! {
         means "skye missed a device, or the device's counters are disabled. No counter confirms the number.":
         DeviceCountedNothing "the device's counters are disabled", "{device} reported 0 requests for {moved_bytes} of I/O: its counters are disabled, and no counter confirms the rate";
         ChargedMore "counters disagree", "the kernel charged this test with more bytes than the device counted, by {excess} of the requested bytes. A device under {mount_point} may be missing";
-
-    "depth_not_reached" "`·`"
-        when "direct tests with io_uring, 4 or more in flight"
-        means "Less than half of the operations in flight were at the device. The others waited above it.":
-        DepthNotReached "shallow queue at the device", "{in_flight} operations in flight on average, only {at_device} of them at the device";
 
     "nothing_durable" "`!`"
         when "writes through the page cache with `sync=none`, or with `sync=close` on local storage"
@@ -203,6 +198,12 @@ findings! {
         StoppedAtImage "page cache of an image answered", "{share} of the bytes stopped at the page cache of the image below {device}: {below} did not move them";
         StoppedAboveFuse "page cache above FUSE answered", "{share} of the bytes stopped at the page cache: {below} received no requests for them";
         StoppedBetween "a layer above the disk answered", "{share} of the bytes stopped at {layers}: {below} did not move them";
+
+    "limit_changed" "`?`"
+        when "a limit on I/O that was another one at the end of the test"
+        means "The number mixes two states.":
+        OperationsLimitChanged "a limit was changed", "the limit of {device} was changed from {first_ops_per_second} to {last_ops_per_second} ({source})";
+        BytesLimitChanged "a limit was changed", "the limit of {device} was changed from {first_bytes_per_second} to {last_bytes_per_second} ({source})";
 
     "below_os_cache" "`?` if the test read blocks twice, else `·`; `·` with `zipf` or `hot`"
         when "tests that read; before the first test, a second read of the same blocks was twice as fast"

@@ -133,6 +133,8 @@ const BY_CEILING: &[Source] = &[Ceiling, Counters, Budget, Probe, WaitChannel, V
 const BY_WAITS: &[Source] = &[WaitChannel, Probe, Counters, Budget, VisibleCap, Ceiling];
 /// A cap that can be read shows the limit, or else an experiment.
 const BY_CAP: &[Source] = &[VisibleCap, Probe, WaitChannel, Counters, Budget, Ceiling];
+/// Where the operations stand shows the limit, or else a cap that can be read.
+const BY_PLACE: &[Source] = &[VisibleCap, Counters, Probe, WaitChannel, Budget, Ceiling];
 
 macro_rules! explained {
     ($($limiter:ident $by_weight:ident { $($text:ident: $words:expr,)+ })+) => {
@@ -191,25 +193,25 @@ explained! {
         untested: "Nothing known. Tested on FUSE with a known time for each request, on sshfs, on NFS with a slow \
             device or a far server, and on SMB.",
     }
-    QueueFull BY_CAP {
+    QueueFull BY_PLACE {
         meaning: "Requests wait for a free queue slot: a tag of the device, an RPC slot, a FUSE background request.",
-        evidence: "More than {at_queue} of the sleep is where the kernel waits for a tag or a slot. Or in a ring, \
-            requests at the device fill all slots, while half as many more wait. In both cases, experiments show \
-            saturation. A queue with less than {filled} of its slots in use contradicts it.",
+        evidence: "A layer's slots are taken ({filled} of them), and more operations wait above. Requests inside take at \
+            most {room_times} times as long as one alone. From {full_times} times, what is inside is full instead. Or more \
+            than {at_queue} of the sleep is where the kernel waits for a tag or a slot.",
         try_next: "Raise the limit: nr_requests of the device's queue, max_background of a FUSE file system, slots or \
             nconnect of an NFS mount.",
         does_not_mean: "The device's own limit: a longer queue may show that the device can do no more either.",
-        untested: "Nothing known. Tested with nr_requests = 4, with FUSE, and with two slots of NFS.",
+        untested: "Nothing known. Tested with queues of devices at any layer, with FUSE, and with two slots of NFS.",
     }
-    IoThrottle BY_CAP {
+    IoThrottle BY_PLACE {
         meaning: "A configured limit caps the rate: of a cgroup or of the provider.",
-        evidence: "Threads wait above the device (occupancy below {in_target}), and the rate has reached a readable \
-            cap, within {at_cap_known} to {at_cap} by its precision. A cap on any device of the stack that the rate \
-            meets within {at_cap_exactly} counts wherever threads wait. If all CPUs are busy, a cap is also likely \
-            with threads in the device, if experiments show that it is saturated. Without a cap, in tests that were \
-            really direct: experiments show saturation, and threads sleep nowhere else for more than {elsewhere} of \
-            the samples. Inferred without an experiment, it is likely at best, and only if the device has at most \
-            {all_but_idle} of the operations.",
+        evidence: "Operations wait above a device, whose rate has reached a readable cap, within {at_cap_known} to {at_cap} \
+            by its precision. A cap that the rate meets within {at_cap_exactly} counts wherever they wait. If all CPUs \
+            are busy, a cap is also likely with operations in the device, if experiments show that it is saturated. \
+            Without a cap, in direct tests: less than {half_idle} of the operations above a device are in it, though its \
+            queue has room. Threads sleep nowhere else for more than {elsewhere} of the samples, and \
+            experiments show saturation. Without experiments, the device has at most {all_but_idle} of the operations. \
+            Below the uppermost device, it is likely at best.",
         try_next: "Check the cap that the row shows, or measure outside of the container. A provider's cap depends on \
             the size or class of a volume.",
         does_not_mean: "A limit of the device under the cap. Latencies of a throttled row are those of the throttle.",
@@ -255,11 +257,12 @@ explained! {
         does_not_mean: "Both limits at once.",
         untested: "SMB. Tested on sshfs and NFS.",
     }
-    ServerSaturated BY_CAP {
+    ServerSaturated BY_PLACE {
         meaning: "The server, or the program that serves the file system, is saturated, whatever the load.",
         evidence: "A remote file system; threads asleep for at least half of their time; experiments show that the \
             server is saturated. Without experiments: more than half of the sleep waits for replies, or an open loop \
-            fell behind with its maximum in flight. It is then likely at best.",
+            fell behind with its maximum in flight. It is then likely at best. Or all threads of the program have work, \
+            and what is below it has room.",
         try_next: "Run skye on the server, on the exported directory: only the client is visible from here.",
         does_not_mean: "A known cause on the server: its disks, its CPUs and its threads look the same from here.",
         untested: "SMB servers. Tested on an NFS server with one thread, and on a FUSE server with a known number of \

@@ -61,6 +61,9 @@ pub(crate) fn words(observation: &Observation) -> &'static str {
         ReadCalls { .. } => "{bytes} bytes went through {calls} read calls of {each_bytes}",
         WriteCalls { .. } => "{bytes} bytes went through {calls} write calls of {each_bytes}",
         HelperBusy { .. } => "{helper} was on a CPU for {busy_share} of the time",
+        HelperNeverIdle { .. } => {
+            "{helper} was on a CPU for {busy_share} of the time, and waited for one for {waiting_share}"
+        }
         QueueBusy { .. } => "the kernel's threads for {queue} used {used} of {cpus} CPUs",
         LoopBusy { .. } => "the kernel's threads for {device} were on a CPU for {busy_share} of the time",
         HeldUpForMemory { .. } => "tasks waited for memory for {held_share} of the time",
@@ -71,7 +74,10 @@ pub(crate) fn words(observation: &Observation) -> &'static str {
         SlotsIdle { .. } => {
             "on average, {idle} of {slots} queue slots were idle until skye's loop refilled them"
         }
+        NotVisibleBelow { .. } => "the limit may be below {layer}, where nothing is visible here",
+        TookTimes { .. } => "each request in {layer} took {times} times as long as one alone",
         QueuePlaces { .. } => "the queue of {device} has {places} slots (nr_requests)",
+        ProgramThreads { .. } => "{program} has {threads} threads",
         ServerPlaces { .. } => "the mount allows {places} requests in flight",
         QuotaHeld { .. } => "the CPU quota throttled the cgroup for {held_share} of the time",
         MachineStolen { .. } => "the hypervisor took {stolen_share} of the machine's CPU time",

@@ -18,7 +18,9 @@ const FROM_DEVICE: f64 = 0.05;
 /// Writes stayed in memory if the device took less than this share of them.
 const TO_DEVICE: f64 = 0.8;
 
-/// A layer is the limit if it answered this share of the bytes.
+/// A layer that answers is the limit if those below have less than this share of the operations,
+const BELOW_MAX: f64 = 0.5;
+/// or if it answered this share of the bytes.
 const ANSWERED_MIN: f64 = 0.85;
 
 /// The thresholds that its explanation names.
@@ -109,7 +111,16 @@ pub(super) fn at_layer(reading: &Reading<'_>) -> Option<Verdict> {
         }
     };
     let evidence = seen![reading.time_spent(), Some(seen), reading.answers_if_saturated()];
-    (answered.share >= ANSWERED_MIN).then(|| {
+    let load = reading.input.record.seen.load.as_ref()?;
+    let in_flight = |layers: &[usize]| -> Option<f64> {
+        let flows = layers.iter().map(|at| load.flow_of(*at as u32));
+        flows.map(|flow| flow?.in_flight(load.elapsed_ns)).sum()
+    };
+    let above = answered.counted.map_or(Some(reading.waiting()), |at| in_flight(&[at]));
+    // Reads that no layer below has stand at the one that answers. Absorbed writes wait for nothing.
+    let are_above = is_read
+        && in_flight(&answered.below).zip(above).is_some_and(|(below, above)| below < BELOW_MAX * above);
+    (are_above || answered.share >= ANSWERED_MIN).then(|| {
         Verdict::new(limiter, reading.budget.blocked, evidence).advise([Advice::BypassLowerCache {}])
     })
 }

@@ -48,8 +48,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
         return None;
     }
     let helpers = &reading.system()?.helpers;
-    let target = reading.input.target();
-    let saturated = saturated(helpers, target).or_else(|| on_all_cpus(&reading.input))?;
+    let saturated = saturated(reading, helpers).or_else(|| on_all_cpus(&reading.input))?;
     // A helper that does more at more depth is not saturated.
     if reading.load().is(Load::Headroom) {
         return None;
@@ -68,13 +67,34 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     )
 }
 
+/// Number of threads of a program that serves the target; 1 for others.
+fn threads(reading: &Reading<'_>, pid: u64) -> f64 {
+    let mut layers = (0..).zip(&reading.input.target().layers);
+    let layer = layers.find(|(_, layer)| layer.number.map(u64::from) == Some(pid));
+    let load = reading.input.record.seen.load.as_ref();
+    let window = layer.zip(load).and_then(|((at, _), load)| load.flow_of(at)?.window);
+    window.unwrap_or(1).max(1) as f64
+}
+
 /// A helper of this target that can do no more.
-fn saturated(helpers: &[Helper], target: &Target) -> Option<Observation> {
+fn saturated(reading: &Reading<'_>, helpers: &[Helper]) -> Option<Observation> {
+    let target = reading.input.target();
     let mut ours = helpers.iter().filter(|helper| works_for(helper, target));
-    if let Some(helper) = ours.find(|helper| helper.cpu_share >= SATURATED) {
-        return Some(Observation::HelperBusy {
-            helper: format!("{} (pid {})", helper.name, helper.pid).into(),
-            busy_share: Share(helper.cpu_share),
+    let waiting = |helper: &Helper| helper.run_delay_share.unwrap_or(0.0);
+    // Threads that are never without work wait for a CPU when they are not on one.
+    let is_full = |helper: &&Helper| {
+        let least = SATURATED * threads(reading, helper.pid);
+        let never_idle = helper.cpu_share + waiting(helper) >= least && helper.cpu_share >= waiting(helper);
+        helper.cpu_share >= SATURATED || never_idle
+    };
+    if let Some(found) = ours.find(is_full) {
+        let helper = format!("{} (pid {})", found.name, found.pid).into();
+        let busy_share = Share(found.cpu_share);
+        return Some(match found.cpu_share >= SATURATED {
+            true => Observation::HelperBusy { helper, busy_share },
+            false => {
+                Observation::HelperNeverIdle { helper, busy_share, waiting_share: Share(waiting(found)) }
+            }
         });
     }
     // Other queues have a thread for each CPU.

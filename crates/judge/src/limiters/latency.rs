@@ -4,17 +4,22 @@ use model::Limiter;
 use model::advice::Advice;
 use model::experiment::FACTOR;
 use model::figure::{Count, Figure, OpsPerSecond, Ratio, Threshold, WaitClass};
+use model::observation::Observation;
 use model::run::{Confidence, Verdict};
 
 use super::{is_at_target, seen};
 use crate::experiments::{Load, LoadEstimate};
 use crate::lookups;
+use crate::places::Level;
 use crate::reading::Reading;
 
 /// Blocks of at least this size may also be limited by their bytes, where no experiment was made.
 pub(super) const LARGE_BYTES: u64 = 64 << 10;
 /// Few targets are saturated with up to this many operations in flight.
 const FEW_IN_FLIGHT_MAX: f64 = 4.0;
+
+/// Operations that wait for each other take at least this share of the time that they would take one after the other.
+const SLOWED_SHARE_MIN: f64 = 0.25;
 
 /// The thresholds that its explanation names.
 pub(super) const THRESHOLDS: &[Threshold] = &[("few", Figure::Count(FEW_IN_FLIGHT_MAX as u64))];
@@ -42,6 +47,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
             let evidence = seen![evidence, reading.answers_without(&contradicting)];
             let found = Verdict::new(limiter, reading.budget.blocked, evidence)
                 .unless(reading.answers_to(&contradicting))
+                .unless(slowed(reading))
                 .advise(more_depth(reading));
             return Some(if is_sure { found } else { found.at_most(Confidence::Likely) });
         }
@@ -54,6 +60,16 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     }
     let found = Verdict::new(limiter, reading.budget.blocked, seen![evidence, reading.answers()]);
     Some(found.at_most(Confidence::Likely).advise(depth_advice(reading)))
+}
+
+/// Returns where the operations stand, if they wait for each other there.
+fn slowed(reading: &Reading<'_>) -> Vec<Observation> {
+    let places = reading.places();
+    let last = places.as_ref().and_then(|places| places.last());
+    let waits = |level: &&Level| {
+        level.is_full_inside() && level.times_alone >= Some(SLOWED_SHARE_MIN * reading.in_flight)
+    };
+    last.filter(waits).map_or(Vec::new(), |level| reading.at_level(level))
 }
 
 /// Advice where more depth is not known to bring more.

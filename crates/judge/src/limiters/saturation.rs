@@ -76,7 +76,11 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     if !is_at_target(reading) {
         return None;
     }
+    let full = reading.gate().filter(|gate| gate.is_full_inside());
     let (is_tried, is_sure) = match reading.load() {
+        LoadEstimate::Known { load: Load::Between, .. } | LoadEstimate::Untested if full.is_some() => {
+            (true, false)
+        }
         LoadEstimate::Known { load: Load::Saturated, is_sure, .. } => (true, is_sure),
         LoadEstimate::Known { load: Load::Between, .. } => return Some(knee(reading)),
         LoadEstimate::Known { load: Load::Headroom, .. } => return None,
@@ -113,12 +117,14 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     };
     let below = reading.input.is_on_virtual_disk();
     let in_target = reading.at_target().filter(|_| is_busy && !is_network);
+    let full = full.map_or(Vec::new(), |gate| reading.at_level(&gate));
     let virtual_disk = (below && in_target.is_some()).then_some(Observation::VirtualDisk {});
     let evidence = seen![
         reading.time_spent(),
         reading.dominant_wait(&classes),
         network,
-        in_target,
+        in_target.filter(|_| full.is_empty()),
+        full,
         faster_test(reading).filter(|_| limiter == Limiter::DeviceOps),
         virtual_disk,
         late,

@@ -3,6 +3,7 @@
 use model::Limiter;
 use model::advice::Advice;
 use model::figure::{BytesPerSecond, Figure, Name, OpsPerSecond, Threshold, WaitClass};
+use model::layer::LayerKind;
 use model::observation::Observation;
 use model::run::{Cap, Confidence, Verdict};
 use model::target::DeviceKind;
@@ -20,6 +21,8 @@ const CAP_TOLERANCE: f64 = 0.08;
 const CAP_TOLERANCE_KNOWN: f64 = 0.02;
 /// If threads sleep outside the device in more than this share of samples, something else there holds them back.
 const ELSEWHERE_SAMPLES_MAX: f64 = 0.3;
+/// Operations are held above a device that has less than this share of them.
+const HALF_IDLE_MAX: f64 = 0.5;
 /// A device that has at most this share of the operations in flight is all but idle.
 const IDLE_SHARE_MAX: f64 = 0.1;
 /// A rate this close to a limit is held by it, wherever requests wait. No device gives such a rate by chance.
@@ -30,6 +33,7 @@ pub(super) const THRESHOLDS: &[Threshold] = &[
     ("at_cap", Figure::Share(CAP_TOLERANCE)),
     ("at_cap_known", Figure::Share(CAP_TOLERANCE_KNOWN)),
     ("elsewhere", Figure::Share(ELSEWHERE_SAMPLES_MAX)),
+    ("half_idle", Figure::Share(HALF_IDLE_MAX)),
     ("all_but_idle", Figure::Share(IDLE_SHARE_MAX)),
     ("at_cap_exactly", Figure::Share(CAP_TOLERANCE_EXACT)),
 ];
@@ -111,14 +115,18 @@ pub(super) fn readable_limit(reading: &Reading<'_>) -> Option<Verdict> {
     if !waits_for_target(reading) {
         return None;
     }
-    // Threads that wait in the device have passed all limits above it, but none below it. The exception is a device
-    // that is served by software without a CPU.
+    // Operations in a device have passed its limits. The exception is a device that is served by software without a CPU.
     let is_in_device = reading.waits_in_target() == Some(true);
     let has_no_cpu = reading.is_short_of_cpus() && reading.load().is(Load::Saturated);
     let tolerance = limit_tolerance(&reading.input);
+    let (target, places) = (reading.input.target(), reading.places());
     let near = |cap: &Cap| {
-        let is_passed = is_in_device && !has_no_cpu && is_of_top(&reading.input, cap);
-        if is_passed { CAP_TOLERANCE_EXACT } else { tolerance }
+        let layer = target.layer_of_device(&cap.device);
+        let is_held = places.as_ref().zip(layer).and_then(|(places, layer)| places.waits_above(layer));
+        // With read-ahead and writeback, pages are in the device while no thread waits.
+        let is_passed = || is_in_device && is_of_top(&reading.input, cap) && !reading.is_stream();
+        let is_passed = is_held.map_or_else(is_passed, |is_held| !is_held);
+        if is_passed && !has_no_cpu { CAP_TOLERANCE_EXACT } else { tolerance }
     };
     let (source, allowed) = reached(&reading.input, near)?;
     let is_above = reading.waits_above_target() == Some(true);
@@ -143,7 +151,13 @@ fn is_not_direct(reading: &Reading<'_>) -> bool {
 /// Requests that wait above a device with few requests, at a rate that no experiment changes.
 pub(super) fn inferred_limit(reading: &Reading<'_>) -> Option<Verdict> {
     let data = reading.input.data_in_files()?;
+    if let Some(found) = inferred_lower_limit(reading) {
+        return Some(found);
+    }
     let occupancy = reading.occupancy().filter(|_| reading.waits_above_target() == Some(true))?;
+    if reading.gate().is_some_and(|gate| gate.is_full_inside()) {
+        return None;
+    }
     // With read-ahead and writeback, pages are in the device while no thread waits, and the other way round. Writes
     // that extend a file wait for one another in the file system.
     let is_direct = data.direct && !data.fresh && data.verb != DataVerb::Fsync;
@@ -169,14 +183,9 @@ pub(super) fn inferred_limit(reading: &Reading<'_>) -> Option<Verdict> {
     if load.is(Load::Headroom) || load.is(Load::Between) {
         return None;
     }
-    let advice = match reading.unit() {
-        Some((Unit::Bytes, true)) => Advice::FindLimitOfBytes {},
-        Some((Unit::Operations, true)) => Advice::FindLimitOfOperations {},
-        _ => Advice::FindLimit {},
-    };
     let evidence = seen![reading.time_spent(), reading.at_target(), reading.answers_if_saturated()];
     let share = reading.budget.blocked * (1.0 - occupancy);
-    let found = Verdict::new(Limiter::IoThrottle, share, evidence).advise([advice]);
+    let found = Verdict::new(Limiter::IoThrottle, share, evidence).advise([limit_advice(reading)]);
     // Without an experiment, a lock or a slow path above the device looks the same, unless the device has next to nothing
     // to do.
     Some(match load {
@@ -184,4 +193,28 @@ pub(super) fn inferred_limit(reading: &Reading<'_>) -> Option<Verdict> {
         LoadEstimate::Untested if occupancy > IDLE_SHARE_MAX => found.at_most(Confidence::Undetermined),
         _ => found.at_most(Confidence::Likely),
     })
+}
+
+/// Requests that wait above a lower device with few requests. A loop device passes on all that it has, unless a limit or its own
+/// threads hold it back, and these have another rule.
+fn inferred_lower_limit(reading: &Reading<'_>) -> Option<Verdict> {
+    let places = reading.places()?;
+    let gate = places.gate().filter(|gate| !places.is_top(gate) && gate.full.is_none())?;
+    let is_device = |at: &usize| reading.input.target().layers[*at].kind == LayerKind::Device;
+    let is_idle = gate.layers.iter().all(is_device) && gate.inside < HALF_IDLE_MAX * gate.above;
+    if !is_idle || gate.is_full_inside() || !waits_for_target(reading) || reading.load().is(Load::Headroom) {
+        return None;
+    }
+    let evidence = seen![reading.time_spent(), reading.at_level(gate), reading.answers_if_saturated()];
+    let found = Verdict::new(Limiter::IoThrottle, reading.budget.blocked, evidence);
+    Some(found.at_most(Confidence::Likely).advise([limit_advice(reading)]))
+}
+
+/// Returns the advice to find a limit of the unit that it counts.
+fn limit_advice(reading: &Reading<'_>) -> Advice {
+    match reading.unit() {
+        Some((Unit::Bytes, true)) => Advice::FindLimitOfBytes {},
+        Some((Unit::Operations, true)) => Advice::FindLimitOfOperations {},
+        _ => Advice::FindLimit {},
+    }
 }

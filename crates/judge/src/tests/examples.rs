@@ -14,7 +14,7 @@ use model::target::{Backing, Device, DeviceKind};
 use model::workload::CacheMode;
 
 use crate::TrapFinding;
-use crate::fixtures::{InputBuilder, clean, clean_request, device};
+use crate::fixtures::{InputBuilder, clean, clean_request, device, load_of};
 
 /// The trust and the mark that a trap gives a case. Its figures and words are in the snapshot of all cases.
 #[derive(Debug, Clone, Copy)]
@@ -168,6 +168,8 @@ fn rounds(world: &mut InputBuilder, count: usize) {
 examples! {
     tmpfs_is_memory: memory_target INVALID, "create",
         |w| w.set_backing(Backing::Memory, "tmpfs");
+    zram_is_memory: memory_target INVALID, "read:rnd4k",
+        |w| w.target().device_stack.iter_mut().for_each(|device| device.kind = DeviceKind::Zram);
     nfs_target: memory_target QUIET, "create",
         |w| w.set_backing(Backing::RemoteOrUserSpace, "nfs4");
     null_engine_on_tmpfs: memory_target QUIET, "read:engine=null",
@@ -265,6 +267,11 @@ examples! {
         |w| { let device = w.device(); device.bytes_read -= device.bytes_read / 25; };
     io_uring_retries_charged_twice: counters_disagree QUIET, "read:seq1m:q4",
         |w| w.device().bytes_read /= 2;
+    charges_while_all_slots_are_taken: counters_disagree QUIET, "read:rnd4k",
+        |w| {
+            w.device().bytes_read /= 2;
+            w.record.seen.load = Some(load_of(1000, &[(0, 4.0, Some(4))]));
+        };
     device_reads_doubled_by_neighbour: counters_disagree QUIET, "read:rnd4k",
         |w| w.device().bytes_read *= 2;
     warm_reads_without_device_io: counters_disagree QUIET, "read:buffered",
@@ -272,16 +279,6 @@ examples! {
             w.device().operations = 0;
             w.frames(|frame| frame.own_io.device_read_bytes = 0);
         };
-
-    requests_queued_above_device: depth_not_reached
-        REMARK, "read:rnd4k:q32",
-        |w| w.device_frames(|device| device.in_flight_ns = 200_000_000);
-    two_thirds_of_depth_reached: depth_not_reached QUIET, "read:rnd4k:q32",
-        |w| w.device_frames(|device| device.in_flight_ns = 2_100_000_000);
-    queue_depth_2: depth_not_reached QUIET, "read:rnd4k:q2",
-        |w| w.device_frames(|device| device.in_flight_ns = 1_000_000);
-    array_without_in_flight_time: depth_not_reached QUIET, "read:rnd4k:q32",
-        |w| w.device_frames(|device| device.in_flight_ns = 0);
 
     buffered_writes_without_sync: nothing_durable INVALID,
         "write:rnd4k:buffered:sync=none", |_| {};
@@ -736,6 +733,8 @@ examples! {
             w.plan.repetitions = 3;
         };
 
+    limit_raised_during_the_test: limit_changed SUSPECT, "read:rnd4k", |w| w.limits(&[1000.0, 4000.0]);
+    unchanged_limit: limit_changed QUIET, "read:rnd4k", |w| w.limits(&[1000.0]);
     hot_drive: thermal SUSPECT, "read:rnd4k",
         |w| w.record.seen.conditions = Some(conditions(71.0, Some(0), &[]));
     warm_drive: thermal QUIET, "read:rnd4k",

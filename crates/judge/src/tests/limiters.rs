@@ -13,7 +13,7 @@ use model::run::{
 };
 use model::target::{Backing, DeviceKind};
 
-use crate::fixtures::{InputBuilder, clean, clean_request, client};
+use crate::fixtures::{InputBuilder, chain, clean, clean_request, client, load_of};
 use crate::limiters::conclude;
 use crate::{JudgeInput, next_experiment};
 
@@ -190,6 +190,25 @@ fn link() -> InputBuilder {
             received_bytes: 1_000_000,
             ..NetworkUse::default()
         });
+    })
+}
+
+/// 32 operations, of which 31 are in a device, and `inside` in one below `middle`. A request there takes `times` as long as
+/// one alone.
+fn above_lower(middle: LayerKind, inside: f64, window: Option<u64>, times: f64) -> InputBuilder {
+    use LayerKind::{Device, FileSystem};
+    with(clean("write:rnd4k:q32").blocked().queues(31.0).answers(0.0, 0.0).single(0.3), |world| {
+        world.target().layers = chain(&[FileSystem, Device, middle, Device]);
+        let alone = inside / 10.0 / times;
+        let threads = if middle == LayerKind::Daemon { window } else { None };
+        let load = |ops, upper, lower| {
+            let mut load = load_of(ops, &[(1, upper, Some(128)), (3, lower, window)]);
+            load.flows.insert(1, Flow { layer: 2, window: threads, ..Flow::default() });
+            load
+        };
+        world.record.seen.load = Some(load(1000, 31.0, inside));
+        let tried = world.record.judged.sensitivity.as_mut().unwrap();
+        tried.single.as_mut().unwrap().load = Some(load(100, 1.0, alone));
     })
 }
 
@@ -400,6 +419,10 @@ cases! {
         capped(Some(101_000.0), None).queues(7.8).hogged().answers(0.0, 0.0);
     full_queue: QueueFull Confirmed,
         with_queue_slots("read:rnd4k:t16", 4, 4.0).sleeps(&[("blk_mq_get_tag", 0.7), ("__iomap_dio_rw", 0.25)]);
+    full_lower_queue_with_room_below: QueueFull Confirmed, above_lower(LayerKind::FileSystem, 4.0, Some(4), 1.0);
+    full_lower_queue_of_full_device: DeviceOps Confirmed, above_lower(LayerKind::FileSystem, 4.0, Some(4), 3.0);
+    idle_device_below_a_full_one: IoThrottle Likely, above_lower(LayerKind::FileSystem, 0.5, Some(128), 1.0);
+    full_program_above_a_device: ServerSaturated Confirmed, above_lower(LayerKind::Daemon, 2.0, Some(2), 1.0);
     full_queue_with_io_uring: QueueFull Confirmed,
         with_queue_slots("read:rnd4k:q16", 4, 4.0).sleeps(&[("blk_mq_get_tag", 0.7)]);
     tag_waits_below_queue_size: QueueFull Likely,
@@ -676,6 +699,15 @@ fn busy_helper_of_the_target_is_helper_cpu() {
     let mut sshfs = ssh;
     sshfs.target().file_system = "fuse.sshfs".into();
     sshfs.is(Limiter::HelperCpu, Likely);
+    // Half of the time on a CPU may leave a thread without a break.
+    let helper = |world: &mut InputBuilder, waiting| {
+        let helper = &mut world.record.seen.system.as_mut().unwrap().helpers[0];
+        (helper.cpu_share, helper.run_delay_share) = (0.6, Some(waiting));
+    };
+    helper(&mut sshfs, 0.35);
+    sshfs.is(Limiter::HelperCpu, Likely);
+    helper(&mut sshfs, 0.1);
+    assert_ne!(limiter_of(&sshfs), Limiter::HelperCpu);
     // Kernel threads that take turns on one queue count as one, if the queue belongs to the target.
     let queue = |device: &str| {
         let mut read = clean("read:seq1m:q16").blocked().queues(15.0).answers(0.0, -1.0);

@@ -194,7 +194,9 @@ fn below_os_cache(input: &JudgeInput<'_>) -> Option<TrapFinding> {
 /// A server whose memory may have answered.
 fn server_cache(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let _ = input.data_in_files().filter(|data| data.reads() && !expects_warm_cache(input, data))?;
-    if input.target().backing != Backing::RemoteOrUserSpace {
+    // Counted devices below a program show what came from memory.
+    let is_seen = input.target().layers.iter().any(|layer| layer.kind == LayerKind::Device);
+    if input.target().backing != Backing::RemoteOrUserSpace || is_seen {
         return None;
     }
     let size_bytes = input.record.workload.size_bytes;

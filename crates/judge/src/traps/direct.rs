@@ -2,16 +2,17 @@
 
 use model::advice::Advice;
 use model::disturbance::SHARE_MAX;
-use model::figure::{Bytes, Mean, Ratio, Share};
+use model::figure::{Bytes, Ratio, Share};
 use model::finding::Finding;
 use model::plan::PlannedPhase;
-use model::run::{Interval, PhaseRecord};
+use model::run::{Flow, PhaseRecord};
 use model::target::Backing;
-use model::workload::{DataVerb, Engine};
+use model::workload::DataVerb;
 
+use crate::places::FULL_MIN;
 use crate::{JudgeInput, TrapFinding};
 
-traps!(unwritten_extents, o_direct_ineffective, device_disagrees, counters_disagree, depth_not_reached);
+traps!(unwritten_extents, o_direct_ineffective, device_disagrees, counters_disagree);
 
 /// Direct I/O and the device's counters must agree within this share; they differ by permilles where all is well.
 const AGREEMENT: f64 = 0.02;
@@ -21,8 +22,6 @@ const DIRECT_SHARE_MIN: f64 = 0.5;
 const NEGLIGIBLE: f64 = 0.01;
 /// Bytes of dirtied pages per byte written that show buffered writes. The file system and other processes add some.
 const DIRTIED_RATIO: std::ops::Range<f64> = 0.8..1.5;
-/// Minimum depth at which the number of requests in the device matters.
-const DEPTH_MIN: f64 = 4.0;
 
 /// Returns the difference between the device's bytes and the application's, as a share; `None` where they agree. It
 /// applies to tests in which both must be equal: direct reads and writes of a file that is fully written. Writes of a
@@ -158,8 +157,15 @@ fn counters_disagree(input: &JudgeInput<'_>) -> Option<TrapFinding> {
         let finding = Finding::DeviceCountedNothing { device: name.into(), moved_bytes };
         return Some(TrapFinding::new(finding, [Advice::CheckIostats { device: name.into() }]));
     }
-    // The kernel also charges a refused attempt, before a kernel thread makes the call.
-    if data.verb != DataVerb::Read || input.record.engine.uses_kernel_threads() {
+    // The kernel also charges a refused attempt, before a kernel thread makes the call, or while all slots of a queue are taken.
+    let load = input.record.seen.load.as_ref();
+    let is_full = |flow: &Flow| {
+        let in_flight = load.and_then(|load| flow.in_flight(load.elapsed_ns));
+        in_flight.zip(flow.window).is_some_and(|(in_flight, slots)| in_flight >= FULL_MIN * slots as f64)
+    };
+    let repeats = input.record.engine.uses_kernel_threads()
+        || load.is_some_and(|load| load.flows.first().is_some_and(is_full));
+    if data.verb != DataVerb::Read || repeats {
         return None;
     }
     let device = input.device()?.bytes_read as f64;
@@ -171,41 +177,4 @@ fn counters_disagree(input: &JudgeInput<'_>) -> Option<TrapFinding> {
         let finding = Finding::ChargedMore { excess: Share(excess), mount_point: mount_point() };
         TrapFinding::new(finding, [Advice::CheckDevices { mount_point: mount_point() }])
     })
-}
-
-/// Operations in flight that the device never saw: "asynchronous" calls that waited somewhere above it.
-fn depth_not_reached(input: &JudgeInput<'_>) -> Option<TrapFinding> {
-    // A discard is no request of the kind that a queue of a device counts.
-    let _ = input.data_in_files().filter(|data| data.direct && data.verb != DataVerb::Discard)?;
-    let _ = input.device()?;
-    if input.phase.engine != Engine::Uring || !input.is_on_devices() || input.keeps_requested_rate() {
-        return None;
-    }
-    let record = input.record;
-    let mean_ns = record.figures.latency_ns.as_ref()?.mean as f64;
-    let requested = f64::from(record.workload.iodepth) * f64::from(record.workload.threads);
-    // Latencies cover the steady part, so all figures compared with them must cover it too.
-    let part_ns = record
-        .figures
-        .steady
-        .as_ref()
-        .filter(|steady| steady.is_steady)
-        .map_or(0..u64::MAX, |steady| steady.from_ns..steady.to_ns);
-    let is_inside = |interval: &&Interval| {
-        interval.start_ns >= part_ns.start
-            && interval.start_ns.saturating_add(interval.length_ns) <= part_ns.end
-    };
-    let (mut ops, mut at_device_ns, mut length_ns) = (0.0, 0.0, 0.0);
-    for interval in record.figures.intervals.iter().filter(is_inside) {
-        let device = interval.frame.as_ref().and_then(|frame| frame.devices.first());
-        ops += interval.ops as f64;
-        at_device_ns += device.map_or(0.0, |device| device.in_flight_ns as f64);
-        length_ns += interval.length_ns as f64;
-    }
-    // Little's law, above and below the file system.
-    let (ours, devices) = (ops * mean_ns / length_ns, at_device_ns / length_ns);
-    // Some kernels do not count the time that requests spend in an array or a mapping.
-    let waits_above =
-        requested >= DEPTH_MIN && ours > 0.8 * requested && devices > 0.0 && devices < 0.5 * ours;
-    waits_above.then(|| Finding::DepthNotReached { in_flight: Mean(ours), at_device: Mean(devices) }.into())
 }

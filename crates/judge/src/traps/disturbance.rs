@@ -2,13 +2,14 @@
 
 use model::advice::Advice;
 use model::disturbance::{FOREIGN_CPUS_MAX, SHARE_MAX};
-use model::figure::{Celsius, Count, Maintenance, Share};
+use model::figure::{BytesPerSecond, Celsius, Count, Maintenance, OpsPerSecond, Share};
 use model::finding::Finding;
+use model::run::Cap;
 
 use crate::limiters::on_all_cpus;
 use crate::{JudgeInput, TrapFinding, disturbance};
 
-traps!(foreign_io, steal, not_running, cpu_contention, thermal, maintenance);
+traps!(foreign_io, steal, not_running, cpu_contention, limit_changed, thermal, maintenance);
 
 /// Throttling events of all CPUs per second without a measurable loss. Laptops throttle now and then.
 const THROTTLED_PER_SECOND: f64 = 1.0;
@@ -26,6 +27,33 @@ fn steal(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let steal = input.record.seen.budget.as_ref()?.steal;
     (steal > SHARE_MAX)
         .then(|| TrapFinding::new(Finding::Steal { stolen_share: Share(steal) }, [Advice::QuietHost {}]))
+}
+
+/// A limit on I/O that was changed during the test: it is listed with both values.
+fn limit_changed(input: &JudgeInput<'_>) -> Option<TrapFinding> {
+    let caps = &input.record.seen.system.as_ref()?.caps;
+    let is_same = |one: &Cap, other: &Cap| {
+        let place = |cap: &Cap| (cap.source.clone(), cap.device.clone(), cap.is_read);
+        place(one) == place(other) && one.ops_per_second.is_some() == other.ops_per_second.is_some()
+    };
+    let pairs =
+        caps.iter().enumerate().map(|(at, last)| (caps[..at].iter().find(|cap| is_same(cap, last)), last));
+    let (first, last) = pairs.filter_map(|(first, last)| Some((first?, last))).next()?;
+    let (source, device) = (first.source.as_str().into(), first.device.as_str().into());
+    Some(TrapFinding::from(match (first.ops_per_second.zip(last.ops_per_second), first.bytes_per_second) {
+        (Some((first, last)), _) => Finding::OperationsLimitChanged {
+            source,
+            device,
+            first_ops_per_second: OpsPerSecond(first),
+            last_ops_per_second: OpsPerSecond(last),
+        },
+        (None, first) => Finding::BytesLimitChanged {
+            source,
+            device,
+            first_bytes_per_second: BytesPerSecond(first?),
+            last_bytes_per_second: BytesPerSecond(last.bytes_per_second?),
+        },
+    }))
 }
 
 /// Drives or CPUs that slow down because they are hot.

@@ -35,7 +35,8 @@ const NO_SYNC_OPTIONS: &[&str] = &["volatile", "fsync=volatile", "journal_flush_
 fn nothing_durable(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let data = input.data_in_files()?;
     let is_sent = data.sync == SyncMode::Close && input.target().backing == Backing::RemoteOrUserSpace;
-    (data.writes() && !data.direct && !data.sync.is_durable() && !is_sent).then(|| {
+    let is_synced = data.sync.is_durable() || input.has_mount_option("sync");
+    (data.writes() && !data.direct && !is_synced && !is_sent).then(|| {
         let finding = Finding::NothingDurable { written_bytes: Bytes(input.record.counts.app_bytes_written) };
         TrapFinding::new(finding, [Advice::SyncEnd {}]).or_direct(data)
     })

@@ -13,13 +13,19 @@ traps!(memory_target, devices_unknown, compressible_target, short_calls);
 /// Compressible data that takes less than this share of its bytes was compressed.
 const STORED_SHARE_MIN: f64 = 0.9;
 
-/// A file system in memory.
+/// A file system in memory, or a disk of the kernel's that is.
 fn memory_target(input: &JudgeInput<'_>) -> Option<TrapFinding> {
+    let target = input.target();
+    let is_file_system = target.backing == Backing::Memory;
+    let leaves: Vec<_> = target.device_stack.iter().filter(|device| device.is_leaf()).collect();
+    let name = match leaves.first() {
+        _ if is_file_system => target.file_system.as_str(),
+        Some(first) if leaves.iter().all(|leaf| leaf.kind == DeviceKind::Zram) => first.name.as_str(),
+        _ => return None,
+    };
     let reaches = input.data_in_files().is_some() || input.files().is_some();
-    (reaches && input.target().backing == Backing::Memory).then(|| {
-        let file_system = input.target().file_system.as_str().into();
-        TrapFinding::new(Finding::TargetIsMemory { file_system }, [Advice::ChooseDisk {}])
-    })
+    let finding = Finding::TargetIsMemory { name: name.into() };
+    reaches.then(|| TrapFinding::new(finding, [Advice::ChooseDisk {}]))
 }
 
 /// A file system whose devices are unknown, such as ZFS: hits in its cache look like reads from storage.

@@ -54,9 +54,18 @@ impl Caps {
         Self { devices: of_kind(LayerKind::Device).filter_map(device).collect(), levels, found: Vec::new() }
     }
 
-    /// Reads the limits. They can change at any time; those of the latest measured part count.
+    /// Reads the limits at the beginning of a measured part. Those of the latest part count.
     pub fn begin(&mut self, buffer: &mut Vec<u8>) {
         self.found.clear();
+        self.read(buffer);
+    }
+
+    /// Reads the limits at its end. A limit that has changed is listed with both values.
+    pub fn end(&mut self, buffer: &mut Vec<u8>) {
+        self.read(buffer);
+    }
+
+    fn read(&mut self, buffer: &mut Vec<u8>) {
         for LevelCaps(files) in &self.levels {
             let mut texts = Vec::with_capacity(files.len());
             for (_, file) in files {
@@ -67,7 +76,10 @@ impl Caps {
                 let limits = io_limits_in(&texts, device.numbers);
                 for (position, limit) in limits.into_iter().enumerate() {
                     let (path, _) = files.get(position).unwrap_or(&files[0]);
-                    self.found.extend(limit.map(|limit| cap(path, &device.name, position, limit)));
+                    let cap = limit.map(|limit| cap(path, &device.name, position, limit));
+                    let is_new = |cap: &Cap| !self.found.contains(cap);
+                    let new = cap.filter(is_new);
+                    self.found.extend(new);
                 }
             }
         }

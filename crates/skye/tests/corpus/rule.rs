@@ -100,13 +100,6 @@ pub fn contradictions(row: &PhaseRecord, run: &Run) -> Vec<String> {
     refuted(commits && !has_journal, "a journal is committed that is not there".into());
     for note in &row.judged.notes {
         match &note.finding {
-            Finding::DepthNotReached { in_flight, .. } => {
-                let requested = f64::from(row.workload.threads) * f64::from(row.workload.iodepth);
-                refuted(
-                    in_flight.0 > 1.05 * requested,
-                    format!("{:.1} in flight of {requested}", in_flight.0),
-                );
-            }
             Finding::RanOut { .. }
             | Finding::RanOutByOps { .. }
             | Finding::RanOutMean { .. }

@@ -9,9 +9,9 @@ use anyhow::{Context, Result};
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
-use model::Run;
 use model::layer::{Layer, LayerKind};
 use model::run::PhaseRecord;
+use model::{Limiter, Run};
 use serde::{Deserialize, Serialize};
 
 use super::counters;
@@ -59,9 +59,15 @@ impl Row {
         let phase = self.run.phases.first()?;
         let is_alone = !self.is_answered && !self.stack.contains("by others");
         let agreements = counters::compare(phase, found, has_layers, is_alone, self.at_server);
-        Some(Answer::new(parts, bottleneck, self.is_answered, agreements, phase))
+        // Where the layers below a device are hidden, its limit and theirs look the same.
+        let is_cut = found.last().is_some_and(|last| last.kind == LayerKind::Device && last.hidden.is_some());
+        let coarser = if is_cut && bottleneck.is_lower() { COARSER } else { &[] };
+        Some(Answer::new(parts, bottleneck, coarser, self.is_answered, agreements, phase))
     }
 }
+
+/// Limiters that stand for those of hidden layers below a device, if they are not confirmed.
+const COARSER: &[Limiter] = &[Limiter::DeviceOps, Limiter::DeviceBandwidth];
 
 /// Returns true if these layers are the first below each other. For a user without rights, they may end before, with a reason.
 pub(super) fn has_layers(found: &[Layer], wanted: &[LayerKind], may_end: bool) -> bool {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use model::Limiter;
 use model::run::{Confidence, Mark, PhaseRecord};
 use model::selftest::{self, Outcome};
 
@@ -11,13 +12,12 @@ use super::grammar::{Load, Part, Stack};
 use super::truth::Truth;
 
 /// Codes of findings that say that memory or holes answered, not the storage.
-const ANSWERED_CODES: [&str; 10] = [
+const ANSWERED_CODES: [&str; 9] = [
     "absorbed_by_page_cache",
     "answered_by_layer",
     "below_os_cache",
     "cache_not_cold",
     "device_disagrees",
-    "memory_target",
     "o_direct_ineffective",
     "served_from_page_cache",
     "server_cache",
@@ -38,10 +38,12 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// Compares the record of a load with its true bottleneck. `is_answered` is true if a cache answers.
+    /// Compares the record of a load with its true bottleneck. The limiters in `coarser` are right, too, if they are not
+    /// confirmed. With `is_answered`, a cache answers.
     pub(super) fn new(
         parts: Vec<Part>,
         bottleneck: Part,
+        coarser: &[Limiter],
         is_answered: bool,
         agreements: Agreements,
         phase: &PhaseRecord,
@@ -49,6 +51,8 @@ impl Answer {
         let verdict = phase.judged.verdict.as_ref();
         let limiter = verdict.and_then(|verdict| verdict.limiter);
         let confidence = verdict.and_then(|verdict| verdict.confidence);
+        let is_confirmed = confidence == Some(Confidence::Confirmed);
+        let coarser = if is_confirmed { &[] } else { coarser };
         let mut printed = match (limiter, confidence) {
             (Some(limiter), Some(confidence)) => format!("{} ({confidence:?})", limiter.code()),
             _ => "nothing".into(),
@@ -68,8 +72,9 @@ impl Answer {
             bottleneck,
             is_answered,
             agreements,
-            outcome: selftest::Truth::Limiters(bottleneck.right_limiters().to_vec()).judge(verdict, &[]),
-            is_confirmed: confidence == Some(Confidence::Confirmed),
+            outcome: selftest::Truth::Limiters([bottleneck.right_limiters(), coarser].concat())
+                .judge(verdict, &[]),
+            is_confirmed,
             has_mark: !marks.is_empty(),
             printed,
         }
