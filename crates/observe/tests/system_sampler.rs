@@ -228,6 +228,7 @@ fn cgroup_v1_machine_is_sampled() {
     let group = "sys/fs/cgroup/cpu,cpuacct";
     machine.replace(&format!("{group}/cpu.stat"), "2412345678", "2412345778");
     machine.replace("sys/fs/cgroup/memory/memory.failcnt", "17", "19");
+    machine.replace("sys/fs/cgroup/blkio/blkio.throttle.write_iops_device", "500", "2000");
     sampler.end();
     let found = sampler.take(SECOND_NS, SECOND_NS);
     assert_eq!(found.quota_throttled_ns, Some(100));
@@ -241,6 +242,8 @@ fn cgroup_v1_machine_is_sampled() {
     let expected = [
         (&*format!("{blkio}.write_bps_device"), false, None, Some(1_048_576.0)),
         (&*format!("{blkio}.write_iops_device"), false, Some(500.0), None),
+        // It was changed in between.
+        (&*format!("{blkio}.write_iops_device"), false, Some(2000.0), None),
     ];
     assert_eq!(caps, expected);
     // A lifted quota holds back no task.

@@ -16,6 +16,7 @@ pub(super) struct Caps {
     devices: Vec<LimitedDevice>,
     levels: Vec<LevelCaps>,
     found: Vec<Cap>,
+    is_begun: bool,
 }
 
 /// A device by its name, and by the numbers that limits have.
@@ -51,18 +52,26 @@ impl Caps {
             let numbers = numbers(root, &SysfsDevice::by_name(root, &layer.name)?);
             Some(LimitedDevice { name: layer.name.clone(), numbers })
         };
-        Self { devices: of_kind(LayerKind::Device).filter_map(device).collect(), levels, found: Vec::new() }
+        Self {
+            devices: of_kind(LayerKind::Device).filter_map(device).collect(),
+            levels,
+            found: Vec::new(),
+            is_begun: false,
+        }
     }
 
     /// Reads the limits at the beginning of a measured part. Those of the latest part count.
     pub fn begin(&mut self, buffer: &mut Vec<u8>) {
         self.found.clear();
+        self.is_begun = true;
         self.read(buffer);
     }
 
     /// Reads the limits at its end. A limit that has changed is listed with both values.
     pub fn end(&mut self, buffer: &mut Vec<u8>) {
-        self.read(buffer);
+        if std::mem::take(&mut self.is_begun) {
+            self.read(buffer);
+        }
     }
 
     fn read(&mut self, buffer: &mut Vec<u8>) {
