@@ -32,7 +32,7 @@ pub(crate) use cpu::{NEARLY_BLOCKED, waits_most_for_cpus};
 pub(crate) use helper::on_all_cpus;
 pub(crate) use saturation::share_device_peaks;
 pub(crate) use stream::share_network_peaks;
-pub(crate) use throttle::{limit_tolerance, reached};
+pub(crate) use throttle::{limit_tolerance, rate_at, reached};
 
 use model::advice::Advice;
 use model::experiment::Experiment;
@@ -45,6 +45,7 @@ use model::{Limiter, Plan};
 
 use crate::disturbance::used_cpus;
 use crate::experiments::Load;
+use crate::places::Level;
 use crate::reading::{self, Reading};
 use crate::traps;
 use crate::{JudgeInput, clients};
@@ -94,8 +95,9 @@ const RULES: &[Rule] = &[
     lock::rule,
     sync::rule,
     queue::at_layer,
-    queue::rule,
     throttle::readable_limit,
+    stream::readable_limit,
+    queue::rule,
     cache::at_layer,
     neighbour::rule,
     helper::rule,
@@ -310,7 +312,7 @@ pub fn next_experiment(input: &JudgeInput<'_>, plan: &Plan, tried: &[Experiment]
 fn is_at_target(reading: &Reading<'_>) -> bool {
     let is_there = reading.input.target().backing != Backing::Memory;
     // A device that is idle while threads wait is not what they wait for.
-    let is_full = || reading.gate().is_some_and(|gate| gate.is_full_inside());
+    let is_full = || reading.gate().is_some_and(Level::is_full_inside);
     let is_idle = !reading.is_remote && reading.waits_in_target() == Some(false) && !is_full();
     waits_for_target(reading) && is_there && !is_idle
 }

@@ -64,6 +64,8 @@ pub struct Reading<'a> {
     completion_wait_share: Option<f64>,
     /// Share of the samples of the test's threads that found them running.
     pub running: Option<f64>,
+    /// Where the operations stand, layer by layer; `None` where no layer counts.
+    pub places: Option<Places>,
 }
 
 impl<'a> Reading<'a> {
@@ -128,7 +130,7 @@ impl<'a> Reading<'a> {
             let load = record.seen.load.as_ref()?;
             input.server_flow()?.in_flight(load.elapsed_ns)
         };
-        Some(Self {
+        let mut reading = Self {
             budget,
             threads: f64::from(workload.threads),
             in_flight: f64::from(workload.in_flight()),
@@ -141,8 +143,11 @@ impl<'a> Reading<'a> {
             samples,
             completion_wait_share,
             running,
+            places: None,
             input,
-        })
+        };
+        reading.places = reading.find_places();
+        Some(reading)
     }
 
     /// Returns true if the test reads or writes files as a stream.
@@ -237,18 +242,17 @@ impl<'a> Reading<'a> {
     }
 
     /// Returns where the operations stand, layer by layer; `None` where no layer counts.
-    pub fn places(&self) -> Option<Places> {
-        let record = self.input.record;
-        let tried = record.judged.sensitivity.as_ref();
-        let others = tried.into_iter().flat_map(|tried| [&tried.single, &tried.depth]);
-        let others: Vec<_> = others.filter_map(|one| one.as_ref()?.load.as_ref()).collect();
-        let layers = &self.input.target().layers;
-        Some(Places::new(layers, record.seen.load.as_ref()?, self.waiting(), &others))
+    fn find_places(&self) -> Option<Places> {
+        let answers = self.experiments().all();
+        let single = answers.iter().find(|(one, _, flaw)| *one == Experiment::Single && flaw.is_none());
+        let alone = single.and_then(|(_, response, _)| response.load.as_ref());
+        let load = self.input.record.seen.load.as_ref()?;
+        Some(Places::new(self.input.target(), load, self.waiting(), alone))
     }
 
-    /// Returns the level below the innermost gate at which operations wait.
-    pub fn gate(&self) -> Option<Level> {
-        self.places()?.gate().cloned()
+    /// Returns the level below the gate at which the operations wait.
+    pub fn gate(&self) -> Option<&Level> {
+        self.places.as_ref()?.gate()
     }
 
     /// Requests at the target per operation waited for. It is about 1 if threads wait in the device, and less if they

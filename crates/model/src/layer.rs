@@ -21,6 +21,14 @@ pub struct Layer {
 }
 
 impl Layer {
+    /// Reason of the last layer on this machine.
+    pub const ON_SERVER: &str = "its storage is on a server";
+
+    /// Returns true if the layers below it are on a server.
+    pub fn is_on_server(&self) -> bool {
+        self.hidden.as_deref() == Some(Self::ON_SERVER)
+    }
+
     /// A layer without anything below it.
     pub fn new(kind: LayerKind, name: impl Into<String>) -> Self {
         Self { kind, name: name.into(), number: None, below: Vec::new(), hidden: None }

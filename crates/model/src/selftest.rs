@@ -150,7 +150,8 @@ impl Truth {
                 }
                 (Some(limiter), _) if limiters.contains(&limiter) => Outcome::Right,
                 (Some(Limiter::Mixed), _)
-                    if verdict.ranking.iter().take(2).all(|part| limiters.contains(&part.limiter)) =>
+                    if verdict.ranking.len() > 1
+                        && verdict.ranking[..2].iter().all(|part| limiters.contains(&part.limiter)) =>
                 {
                     Outcome::Right
                 }

@@ -105,7 +105,8 @@ impl Source {
     }
 }
 
-/// Returns the requests that all queues of a device hold. A driver without queues, such as device mapper, has no such limit.
+/// Returns the requests that all queues of a device hold. A driver without queues, such as device mapper, has no such limit, and
+/// neither has a partition: its disk has it.
 fn device_window(root: &Root, name: &str) -> Option<u64> {
     let attribute = |path: &str| root.number::<u64>(&format!("sys/class/block/{name}/{path}"));
     let queues = root.list(&format!("sys/class/block/{name}/mq")).len() as u64;

@@ -27,8 +27,6 @@ use crate::stack::{MEMORY, Stack, is_fuse, is_remote, stack_of_mount};
 
 /// Most layers of a graph: a mount may lead back to itself.
 const LAYERS_MAX: usize = 256;
-/// Reason of the last layer on this machine.
-const ON_SERVER: &str = "its storage is on a server";
 /// Reason of a layer below which the graph is full.
 const FULL: &str = "more layers are not listed";
 
@@ -148,7 +146,7 @@ impl<'a> Graph<'a> {
         let is_connected = |address: &IpAddr| connections(self.root).iter().any(|to| to.remote == *address);
         self.add_lines(at, &Vec::from_iter(address.filter(is_connected)));
         if self.layers[at].below.is_empty() {
-            self.hide(at, ON_SERVER);
+            self.hide(at, Layer::ON_SERVER);
         }
     }
 
@@ -159,7 +157,7 @@ impl<'a> Graph<'a> {
             let line = self.add(Source::Interface(name.clone()), LayerKind::Line, &name);
             self.link(at, line.as_ref().map(|line| line.at));
             if let Some(Added { at, .. }) = line {
-                self.hide(at, ON_SERVER);
+                self.hide(at, Layer::ON_SERVER);
             }
         }
     }
@@ -227,7 +225,7 @@ impl<'a> Graph<'a> {
                     self.add_connections(at, client, &mut BTreeSet::new());
                 }
                 if self.layers[at].below.is_empty() {
-                    self.hide(at, ON_SERVER);
+                    self.hide(at, Layer::ON_SERVER);
                 }
             }
             DeviceKind::Zram => {

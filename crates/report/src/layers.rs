@@ -7,8 +7,6 @@ use model::run::{Flow, Helper, Load, PhaseRecord};
 use crate::numbers::percent;
 use crate::printable;
 
-/// A queue is full with this share of its places taken.
-const FULL_MIN: f64 = 0.9;
 /// A program's threads that take or want less than this share of a CPU are not worth a note.
 const CPU_SHARE_MIN: f64 = 0.01;
 
@@ -145,9 +143,8 @@ fn depths(layers: &[Layer]) -> Vec<usize> {
 
 /// Returns a note on a queue whose places are all taken: "its 64 places are taken".
 fn window_note(flow: &Flow, load: &Load) -> String {
-    let places = flow.window.zip(flow.in_flight(load.elapsed_ns));
-    let full = places.filter(|(places, in_flight)| *in_flight >= FULL_MIN * *places as f64);
-    full.map_or(String::new(), |(places, _)| format!("its {places} places are taken"))
+    let full = flow.window.filter(|_| flow.is_full(load.elapsed_ns));
+    full.map_or(String::new(), |places| format!("its {places} places are taken"))
 }
 
 /// Returns true for a thread of the kernel whose name ends in a device or begins with it: "kworker/u8:1-loop0",

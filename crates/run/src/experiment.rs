@@ -21,6 +21,8 @@ const CHANGED_NS: Range<u64> = 850_000_000..2_000_000_000;
 /// Operations of each slot that suffice for a rate. Slots of a device with one latency end together: one end more or
 /// less is a fortieth.
 const CHANGED_OPS: f64 = 40.0;
+/// Fewer operations of each slot than these show no rate between two times.
+const FEW_OPS: f64 = 8.0;
 /// Beginning of a run that is no part of its rate: limits begin with a burst, and not all threads are awake.
 const START_NS: u64 = 200_000_000;
 /// Possible error of a rate that was observed only once, as a share of it.
@@ -128,21 +130,14 @@ fn rate_of(phase: &PlannedPhase, record: &PhaseRecord) -> Option<Rate> {
     }
     // On a virtual clock no thread wakes up late, and every interval is whole.
     let from_ns = if phase.engine == Engine::Sim { 0 } else { START_NS };
-    let intervals = within(&record.figures.intervals, from_ns..record.figures.rate.first_done_ns);
-    Rate::compute(after_first_of_each(intervals, u64::from(phase.workload.in_flight())))
-}
-
-/// Returns the intervals after the first operations of all slots, which begin together and may end together. At least half of
-/// the intervals remain.
-fn after_first_of_each(intervals: &[Interval], in_flight: u64) -> &[Interval] {
-    let mut ops = 0;
-    let ends_later = |interval: &&Interval| {
-        let is_first = ops < in_flight;
-        ops += interval.ops;
-        is_first
-    };
-    let first = intervals.iter().take_while(ends_later).count();
-    &intervals[first.min(intervals.len() / 2)..]
+    let rate = &record.figures.rate;
+    let per_slot = record.counts.ops as f64 / f64::from(phase.workload.in_flight());
+    if per_slot < FEW_OPS {
+        // The operations of all slots begin together, and may end together: only the whole run has no edge.
+        let per_second = record.counts.ops as f64 * 1e9 / rate.last_done_ns.max(1) as f64;
+        return (per_second > 0.0).then_some(Rate { per_second, ..Rate::default() });
+    }
+    Rate::compute(within(&record.figures.intervals, from_ns..rate.first_done_ns))
 }
 
 /// A rate, and the spread of its parts around it.
@@ -231,7 +226,7 @@ fn within(intervals: &[Interval], time_ns: Range<u64>) -> &[Interval] {
 
 #[cfg(test)]
 mod tests {
-    use super::{Interval, Rate, RateChange, SINGLE_RATE_ERROR, after_first_of_each, half_width};
+    use super::{Rate, RateChange, SINGLE_RATE_ERROR, half_width};
 
     fn even(per_second: f64) -> Rate {
         Rate::from_rates(&[per_second; 6]).unwrap()
@@ -249,21 +244,6 @@ mod tests {
         // By pairs, the rate is 1.8 and 2.2 times as high.
         assert!((changed.half_width - 0.1054).abs() < 1e-3, "{}", changed.half_width);
         assert!((changed.after / changed.before - 2.0).abs() < 1e-9);
-    }
-
-    #[test]
-    fn rate_begins_after_the_first_operation_of_each_slot() {
-        let interval = |ops| Interval {
-            start_ns: 0,
-            length_ns: 100_000_000,
-            ops,
-            bytes: 0,
-            histogram: Vec::new(),
-            frame: None,
-        };
-        let intervals = [5, 90, 10, 10, 10, 10].map(interval);
-        let left = |in_flight| after_first_of_each(&intervals, in_flight).len();
-        assert_eq!([1, 95, 96, 1000].map(left), [5, 4, 3, 3]);
     }
 
     #[test]

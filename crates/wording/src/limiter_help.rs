@@ -168,7 +168,7 @@ explained! {
         try_next: "Use larger blocks, if your program can. If p99 matters more than the rate, use less depth: beyond \
             the knee of a sweep (--sweep q1..q64), only latency grows.",
         does_not_mean: "A device that is 100 % busy: the kernel's counter only shows that it was not idle.",
-        untested: "Real NVMe drives with many queues, spinning disks, md and device-mapper stacks.",
+        untested: "Real NVMe drives with many queues, spinning disks.",
     }
     DeviceLatency BY_CAP {
         meaning: "The device's time per operation sets the rate, at the requested depth. The device has headroom for \
@@ -238,9 +238,9 @@ explained! {
         meaning: "The network moves no more bytes per second.",
         evidence: "As a saturated server, and the interface carried at least {network} of the requested bytes. Another \
             block size moves the same bytes. If none was tried, blocks of at least {large_blocks}, or a stream through \
-            the page cache. A stream without experiments has at least {line_saturated} of a known limit. Known limits are \
-            the rate in an experiment on another test, a queueing discipline of this host (tbf, netem, cake), or the \
-            interface's speed. If the CPUs were more than {ends_busy} busy and no other block size was tried, it is \
+            the page cache. Or the line to the server of a file system or device has at least {line_saturated} of a known \
+            limit. Known limits are the rate in an experiment on another test, a queueing discipline of this host (tbf, \
+            netem, cake), or the interface's speed. If the CPUs were more than {ends_busy} busy and no other block size was tried, it is \
             not clear: they may limit either end.",
         try_next: "Use a faster link, several connections (nconnect) if one of them is the limit, or compression, if \
             the data allow it.",

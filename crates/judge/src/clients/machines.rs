@@ -12,8 +12,16 @@ use crate::traps::TRAPS;
 use crate::{JudgeInput, TrapFinding};
 
 /// Codes of the findings about others on a machine.
-const MACHINE_CODES: [&str; 7] =
-    ["device_disagrees", "foreign_io", "steal", "not_running", "cpu_contention", "thermal", "maintenance"];
+const MACHINE_CODES: [&str; 8] = [
+    "device_disagrees",
+    "foreign_io",
+    "steal",
+    "not_running",
+    "cpu_contention",
+    "limit_changed",
+    "thermal",
+    "maintenance",
+];
 /// Traps whose counters a sum has, if it is of one machine. A client sees the other clients there as foreign.
 const SUM_CODES: [&str; 2] = ["foreign_io", "cpu_contention"];
 /// Traps on the figures of a sum.

@@ -98,7 +98,8 @@ fn reads(reading: &Reading<'_>) -> Option<Verdict> {
 
 /// Operations that a layer below the test answered, so that they waited for no storage.
 pub(super) fn at_layer(reading: &Reading<'_>) -> Option<Verdict> {
-    let (is_read, answered) = traps::cache::answered(&reading.input)?;
+    let from_device = !reading.input.data()?.direct;
+    let (is_read, answered) = traps::cache::answered(&reading.input, from_device)?;
     let share = Share(answered.share);
     let (limiter, seen) = match is_read {
         true => (Limiter::PageCache, Observation::ReadFromMemory { cached_share: share }),
@@ -117,9 +118,10 @@ pub(super) fn at_layer(reading: &Reading<'_>) -> Option<Verdict> {
         flows.map(|flow| flow?.in_flight(load.elapsed_ns)).sum()
     };
     let above = answered.counted.map_or(Some(reading.waiting()), |at| in_flight(&[at]));
-    // Reads that no layer below has stand at the one that answers. Absorbed writes wait for nothing.
-    let are_above = is_read
-        && in_flight(&answered.below).zip(above).is_some_and(|(below, above)| below < BELOW_MAX * above);
+    // Reads that no layer below has stand at the one that answers, unless they take turns below it. Absorbed writes wait for
+    // nothing.
+    let is_idle = |(below, above): (f64, f64)| below < BELOW_MAX * above.min(1.0);
+    let are_above = is_read && in_flight(&answered.below).zip(above).is_some_and(is_idle);
     (are_above || answered.share >= ANSWERED_MIN).then(|| {
         Verdict::new(limiter, reading.budget.blocked, evidence).advise([Advice::BypassLowerCache {}])
     })

@@ -64,11 +64,9 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
 
 /// Returns where the operations stand, if they wait for each other there.
 fn slowed(reading: &Reading<'_>) -> Vec<Observation> {
-    let places = reading.places();
-    let last = places.as_ref().and_then(|places| places.last());
-    let waits = |level: &&Level| {
-        level.is_full_inside() && level.times_alone >= Some(SLOWED_SHARE_MIN * reading.in_flight)
-    };
+    let last = reading.places.as_ref().and_then(|places| places.last());
+    let waits =
+        |level: &&Level| level.is_slowed() && level.times_alone >= Some(SLOWED_SHARE_MIN * reading.in_flight);
     last.filter(waits).map_or(Vec::new(), |level| reading.at_level(level))
 }
 

@@ -33,7 +33,9 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
 pub(super) fn slots(reading: &Reading<'_>) -> Option<Verdict> {
     let idle = reading.input.record.engine.idle_slots?;
     let share = idle / reading.in_flight;
-    if share <= IDLE_SLOTS {
+    // A slot waits for the loop only while that is busy. A thread that sleeps in a submission is held back there.
+    let busy = reading.on_cpu() + reading.budget.run_queue;
+    if share <= IDLE_SLOTS || busy < share {
         return None;
     }
     let waited = Observation::SlotsIdle { idle: Mean(idle), slots: Count(reading.in_flight as u64) };

@@ -5,10 +5,10 @@ use model::advice::Advice;
 use model::figure::{Count, Figure, Threshold, WaitClass};
 use model::layer::LayerKind;
 use model::observation::Observation;
-use model::run::{Confidence, Verdict};
+use model::run::{Confidence, Flow, Verdict};
 
 use super::{seen, waits_for_target};
-use crate::places::FULL_MIN;
+use crate::places::Level;
 use crate::reading::Reading;
 
 /// Share of the samples of sleeping threads that found them waiting for a place in a queue.
@@ -43,12 +43,12 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
         return None;
     }
     // Requests that take longer in the queue than alone wait for what is below.
-    if reading.gate().is_some_and(|gate| gate.is_full_inside()) {
+    if reading.gate().is_some_and(Level::is_full_inside) {
         return None;
     }
     let is_short = places.is_some_and(|(_, places)| {
         !reading.is_remote
-            && reading.at_target.is_some_and(|at_target| at_target < FULL_MIN * f64::from(places))
+            && reading.at_target.is_some_and(|at_target| at_target < Flow::FULL_MIN * f64::from(places))
     });
     let queue = match (places, slots) {
         (Some((name, places)), _) if !reading.is_remote => {
@@ -94,10 +94,12 @@ pub(super) fn at_layer(reading: &Reading<'_>) -> Option<Verdict> {
     let evidence = seen![
         reading.time_spent(),
         reading.dominant_wait(&[WaitClass::Queue]),
-        reading.at_level(&gate),
+        reading.at_level(gate),
         Some(window),
         reading.answers_if_saturated(),
     ];
     let found = Verdict::new(limiter, reading.budget.blocked, evidence).advise([advice]);
-    Some(if gate.has_room_inside() { found } else { found.at_most(Confidence::Likely) })
+    // Not each thread of a program serves requests.
+    let is_sure = gate.has_room_inside() && layer.kind != LayerKind::Daemon;
+    Some(if is_sure { found } else { found.at_most(Confidence::Likely) })
 }

@@ -117,7 +117,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     };
     let below = reading.input.is_on_virtual_disk();
     let in_target = reading.at_target().filter(|_| is_busy && !is_network);
-    let full = full.map_or(Vec::new(), |gate| reading.at_level(&gate));
+    let full = full.map_or(Vec::new(), |gate| reading.at_level(gate));
     let virtual_disk = (below && in_target.is_some()).then_some(Observation::VirtualDisk {});
     let evidence = seen![
         reading.time_spent(),

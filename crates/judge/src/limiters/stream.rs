@@ -3,11 +3,12 @@
 use model::Limiter;
 use model::advice::Advice;
 use model::figure::{BytesPerSecond, Figure, Share, Threshold, WaitClass};
+use model::layer::Layer;
 use model::observation::Observation;
 use model::run::{Confidence, NetworkUse, PhaseRecord, Verdict};
 
-use super::{is_at_target, seen};
-use crate::experiments::LoadEstimate;
+use super::{is_at_target, seen, waits_for_target};
+use crate::experiments::{Load, LoadEstimate};
 use crate::reading::Reading;
 
 /// A rate of at least this share of the line's capacity saturates the line.
@@ -103,6 +104,22 @@ fn reached(network: &NetworkUse, row: &PhaseRecord) -> Option<Observation> {
         bytes_per_second: BytesPerSecond(limit),
         reached_bytes_per_second: BytesPerSecond(rate),
     })
+}
+
+/// A readable limit of the line to the server of a file system or device, which the rate has reached.
+pub(super) fn readable_limit(reading: &Reading<'_>) -> Option<Verdict> {
+    let is_over_line = reading.is_remote || reading.input.target().layers.iter().any(Layer::is_on_server);
+    let load = reading.load();
+    if !is_over_line || !waits_for_target(reading) || load.is(Load::Headroom) {
+        return None;
+    }
+    let crossed = super::saturation::network(reading);
+    let network = reading.system()?.network.as_ref().filter(|_| !crossed.is_empty())?;
+    let reached = reached(network, reading.input.record)?;
+    let evidence = seen![reading.time_spent(), crossed, Some(reached), reading.answers_if_saturated()];
+    let found = Verdict::new(Limiter::NetworkBandwidth, reading.budget.blocked, evidence);
+    let is_sure = matches!(load, LoadEstimate::Known { load: Load::Saturated, is_sure: true, .. });
+    Some(if is_sure { found } else { found.at_most(Confidence::Likely) }.advise([Advice::FasterLink {}]))
 }
 
 /// Returns true if a test fills the line in turn: with each block that it reads, and then with the block that it writes.

@@ -12,6 +12,7 @@ use model::workload::DataVerb;
 use super::{seen, waits_for_target};
 use crate::JudgeInput;
 use crate::experiments::{Load, LoadEstimate, Unit};
+use crate::places::Level;
 use crate::reading::Reading;
 use crate::traps::direct;
 
@@ -27,6 +28,9 @@ const HALF_IDLE_MAX: f64 = 0.5;
 const IDLE_SHARE_MAX: f64 = 0.1;
 /// A rate this close to a limit is held by it, wherever requests wait. No device gives such a rate by chance.
 const CAP_TOLERANCE_EXACT: f64 = 0.005;
+
+/// The kernel's throttle counts in slices of 100 ms (`DFL_THROTL_SLICE` in block/blk-throttle.c).
+const SLICES_PER_SECOND: f64 = 10.0;
 
 /// The thresholds that its explanation names.
 pub(super) const THRESHOLDS: &[Threshold] = &[
@@ -69,12 +73,23 @@ fn requested(input: &JudgeInput<'_>, cap: &Cap) -> Option<f64> {
     Some(if cap.ops_per_second.is_some() { ops } else { ops * data.block_bytes as f64 })
 }
 
+/// Returns the rate to compare with a limit: that of its device, or of the test.
+pub(crate) fn rate_at(input: &JudgeInput<'_>, cap: &Cap) -> Option<f64> {
+    passed(input, cap).or_else(|| requested(input, cap))
+}
+
 /// Returns true for a limit of the uppermost device. A partition has the limits of its disk.
 fn is_of_top(input: &JudgeInput<'_>, cap: &Cap) -> bool {
     input.target().top_device().is_some_and(|top| {
         top.name == cap.device
             || top.kind == DeviceKind::Partition && top.backing_devices.contains(&cap.device)
     })
+}
+
+/// Returns the rates that a limit may hold: whole operations pass in each slice, so fewer may than it allows.
+fn ends(cap: &Cap, limit: f64) -> [f64; 2] {
+    let whole = (limit / SLICES_PER_SECOND).floor() * SLICES_PER_SECOND;
+    [limit, if cap.ops_per_second.is_some() && whole > 0.0 { whole } else { limit }]
 }
 
 /// Returns a readable limit that is reached: its source, and the observation. `near` is the largest distance from a limit, as a
@@ -86,7 +101,8 @@ pub(crate) fn reached<'a>(input: &JudgeInput<'a>, near: impl Fn(&Cap) -> f64) ->
         let passed = passed(input, cap);
         // Others may use the uppermost device, too. Merged requests count once there, and each counts for the limit.
         let own = requested(input, cap).filter(|_| passed.is_none() || is_of_top(input, cap));
-        let rate = passed.into_iter().chain(own).find(|rate| (rate / limit - 1.0).abs() <= near(cap))?;
+        let near_any = |rate: &f64| ends(cap, limit).iter().any(|end| (rate / end - 1.0).abs() <= near(cap));
+        let rate = passed.into_iter().chain(own).find(near_any)?;
         Some((cap, (limit, rate)))
     };
     // The deepest one holds back the others.
@@ -119,13 +135,16 @@ pub(super) fn readable_limit(reading: &Reading<'_>) -> Option<Verdict> {
     let is_in_device = reading.waits_in_target() == Some(true);
     let has_no_cpu = reading.is_short_of_cpus() && reading.load().is(Load::Saturated);
     let tolerance = limit_tolerance(&reading.input);
-    let (target, places) = (reading.input.target(), reading.places());
+    let target = reading.input.target();
     let near = |cap: &Cap| {
         let layer = target.layer_of_device(&cap.device);
-        let is_held = places.as_ref().zip(layer).and_then(|(places, layer)| places.waits_above(layer));
-        // With read-ahead and writeback, pages are in the device while no thread waits.
-        let is_passed = || is_in_device && is_of_top(&reading.input, cap) && !reading.is_stream();
-        let is_passed = is_held.map_or_else(is_passed, |is_held| !is_held);
+        let is_held =
+            reading.places.as_ref().zip(layer).and_then(|(places, layer)| places.waits_above(layer));
+        let is_passed = match is_held {
+            Some(is_held) => !is_held,
+            // With read-ahead and writeback, pages are in the device while no thread waits.
+            None => is_in_device && is_of_top(&reading.input, cap) && !reading.is_stream(),
+        };
         if is_passed && !has_no_cpu { CAP_TOLERANCE_EXACT } else { tolerance }
     };
     let (source, allowed) = reached(&reading.input, near)?;
@@ -151,17 +170,17 @@ fn is_not_direct(reading: &Reading<'_>) -> bool {
 /// Requests that wait above a device with few requests, at a rate that no experiment changes.
 pub(super) fn inferred_limit(reading: &Reading<'_>) -> Option<Verdict> {
     let data = reading.input.data_in_files()?;
-    if let Some(found) = inferred_lower_limit(reading) {
-        return Some(found);
-    }
-    let occupancy = reading.occupancy().filter(|_| reading.waits_above_target() == Some(true))?;
-    if reading.gate().is_some_and(|gate| gate.is_full_inside()) {
-        return None;
-    }
     // With read-ahead and writeback, pages are in the device while no thread waits, and the other way round. Writes
     // that extend a file wait for one another in the file system.
     let is_direct = data.direct && !data.fresh && data.verb != DataVerb::Fsync;
     if !waits_for_target(reading) || reading.is_remote || !is_direct {
+        return None;
+    }
+    if let Some(found) = inferred_lower_limit(reading) {
+        return Some(found);
+    }
+    let occupancy = reading.occupancy().filter(|_| reading.waits_above_target() == Some(true))?;
+    if reading.gate().is_some_and(Level::is_full_inside) {
         return None;
     }
     // Threads that are seen at locks, journals or pages under writeback are held back there.
@@ -195,14 +214,27 @@ pub(super) fn inferred_limit(reading: &Reading<'_>) -> Option<Verdict> {
     })
 }
 
-/// Requests that wait above a lower device with few requests. A loop device passes on all that it has, unless a limit or its own
-/// threads hold it back, and these have another rule.
+/// Requests that wait below a loop device, above a device with few. A loop device passes on all that it has, unless a limit holds
+/// it back, or its own threads, which have another rule.
 fn inferred_lower_limit(reading: &Reading<'_>) -> Option<Verdict> {
-    let places = reading.places()?;
-    let gate = places.gate().filter(|gate| !places.is_top(gate) && gate.full.is_none())?;
-    let is_device = |at: &usize| reading.input.target().layers[*at].kind == LayerKind::Device;
-    let is_idle = gate.layers.iter().all(is_device) && gate.inside < HALF_IDLE_MAX * gate.above;
-    if !is_idle || gate.is_full_inside() || !waits_for_target(reading) || reading.load().is(Load::Headroom) {
+    let places = reading.places.as_ref()?;
+    let gate = places.gate().filter(|gate| gate.full.is_none())?;
+    let above = places.at(gate.depth.checked_sub(1)?)?;
+    let target = reading.input.target();
+    let kind_of = |at: &usize| target.layers[*at].kind;
+    let is_loop = |at: &usize| {
+        let mut devices = target.device_stack.iter();
+        devices.any(|device| device.name == target.layers[*at].name && device.kind == DeviceKind::Loop)
+    };
+    let is_between_devices = above.layers.iter().all(is_loop)
+        && gate.layers.iter().all(|at| kind_of(at) == LayerKind::Device)
+        && gate.passed.iter().all(|at| kind_of(at) != LayerKind::Daemon);
+    let inside_max = match reading.load() {
+        LoadEstimate::Known { load: Load::Headroom, .. } => return None,
+        LoadEstimate::Known { .. } => HALF_IDLE_MAX,
+        LoadEstimate::Untested => IDLE_SHARE_MAX,
+    };
+    if !is_between_devices || gate.inside >= inside_max * gate.above {
         return None;
     }
     let evidence = seen![reading.time_spent(), reading.at_level(gate), reading.answers_if_saturated()];
@@ -216,5 +248,24 @@ fn limit_advice(reading: &Reading<'_>) -> Advice {
         Some((Unit::Bytes, true)) => Advice::FindLimitOfBytes {},
         Some((Unit::Operations, true)) => Advice::FindLimitOfOperations {},
         _ => Advice::FindLimit {},
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_operations_pass_in_each_slice() {
+        let cap = |ops_per_second, bytes_per_second| Cap {
+            source: "io.max".into(),
+            device: "sda".into(),
+            is_read: true,
+            ops_per_second,
+            bytes_per_second,
+        };
+        assert_eq!(ends(&cap(Some(127.0), None), 127.0), [127.0, 120.0]);
+        assert_eq!(ends(&cap(Some(7.0), None), 7.0), [7.0, 7.0]);
+        assert_eq!(ends(&cap(None, Some(127.0)), 127.0), [127.0, 127.0]);
     }
 }

@@ -193,12 +193,14 @@ fn link() -> InputBuilder {
     })
 }
 
-/// 32 operations, of which 31 are in a device, and `inside` in one below `middle`. A request there takes `times` as long as
+/// 32 operations, of which 31 are in a loop device, and `inside` in one below `middle`. A request there takes `times` as long as
 /// one alone.
 fn above_lower(middle: LayerKind, inside: f64, window: Option<u64>, times: f64) -> InputBuilder {
     use LayerKind::{Device, FileSystem};
     with(clean("write:rnd4k:q32").blocked().queues(31.0).answers(0.0, 0.0).single(0.3), |world| {
         world.target().layers = chain(&[FileSystem, Device, middle, Device]);
+        world.target().layers[1].name = "nvme0n1p2".into();
+        world.target().device_stack[0].kind = DeviceKind::Loop;
         let alone = inside / 10.0 / times;
         let threads = if middle == LayerKind::Daemon { window } else { None };
         let load = |ops, upper, lower| {
@@ -257,6 +259,23 @@ fn shaped(times: f64) -> InputBuilder {
     stream_over(|network, rate| {
         network.shaper = Some("tbf".into());
         network.shaped_bytes_per_second = Some(times * rate);
+    })
+}
+
+/// A device on a server behind a line that carries just its bytes.
+fn network_device() -> InputBuilder {
+    with(clean("write:seq1m:q4").blocked().queues(4.0).answers(0.0, -1.0), |world| {
+        let nbd = Layer::new(LayerKind::Device, "nbd0");
+        world.target().layers = vec![Layer { hidden: Some(Layer::ON_SERVER.into()), ..nbd }];
+        let sent_bytes = world.record.counts.app_bytes_written;
+        let seconds = world.record.counts.elapsed_ns as f64 / 1e9;
+        world.record.seen.system.get_or_insert_default().network = Some(NetworkUse {
+            interface: "eth0".into(),
+            sent_bytes,
+            shaper: Some("tbf".into()),
+            shaped_bytes_per_second: Some(sent_bytes as f64 / seconds),
+            ..NetworkUse::default()
+        });
     })
 }
 
@@ -415,14 +434,15 @@ cases! {
         clean("read:rnd4k:q8").blocked().queues(0.2).answers(0.0, 0.0);
     iops_limit: IoThrottle Confirmed, capped(Some(101_000.0), None);
     bandwidth_limit: IoThrottle Confirmed, capped(None, Some(4096e5));
+    network_device_on_full_line: NetworkBandwidth Confirmed, network_device();
     iops_limit_with_starved_server: IoThrottle Likely,
         capped(Some(101_000.0), None).queues(7.8).hogged().answers(0.0, 0.0);
     full_queue: QueueFull Confirmed,
         with_queue_slots("read:rnd4k:t16", 4, 4.0).sleeps(&[("blk_mq_get_tag", 0.7), ("__iomap_dio_rw", 0.25)]);
     full_lower_queue_with_room_below: QueueFull Confirmed, above_lower(LayerKind::FileSystem, 4.0, Some(4), 1.0);
     full_lower_queue_of_full_device: DeviceOps Confirmed, above_lower(LayerKind::FileSystem, 4.0, Some(4), 3.0);
-    idle_device_below_a_full_one: IoThrottle Likely, above_lower(LayerKind::FileSystem, 0.5, Some(128), 1.0);
-    full_program_above_a_device: ServerSaturated Confirmed, above_lower(LayerKind::Daemon, 2.0, Some(2), 1.0);
+    idle_device_below_a_loop_device: IoThrottle Likely, above_lower(LayerKind::FileSystem, 0.5, Some(128), 1.0);
+    full_program_above_a_device: ServerSaturated Likely, above_lower(LayerKind::Daemon, 2.0, Some(2), 1.0);
     full_queue_with_io_uring: QueueFull Confirmed,
         with_queue_slots("read:rnd4k:q16", 4, 4.0).sleeps(&[("blk_mq_get_tag", 0.7)]);
     tag_waits_below_queue_size: QueueFull Likely,

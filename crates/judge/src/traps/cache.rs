@@ -97,12 +97,16 @@ fn cache_not_cold(input: &JudgeInput<'_>) -> Option<TrapFinding> {
 
 /// Bytes that no layer below some layer moved: a cache or a hole there answered.
 fn answered_by_layer(input: &JudgeInput<'_>) -> Option<TrapFinding> {
-    let (_, answered) = answered(input)?;
+    // Other traps say more about the file system of the test, and about its own page cache.
+    let is_file_system = input.target().layers.first()?.kind == LayerKind::FileSystem;
+    let from_device = is_file_system || !input.data()?.direct;
+    let (_, answered) = answered(input, from_device)?;
     Some(stopped_at(input, &answered))
 }
 
-/// Returns the first layers that answered a part of the test, and true if it is a part of the reads.
-pub(crate) fn answered(input: &JudgeInput<'_>) -> Option<(bool, Answered)> {
+/// Returns the first layers that answered a part of the test, and true if it is a part of the reads. With `from_device`, the
+/// layers above the first that counts are left out.
+pub(crate) fn answered(input: &JudgeInput<'_>, from_device: bool) -> Option<(bool, Answered)> {
     let data = input.data_in_files().filter(|data| !expects_warm_cache(input, data))?;
     // Data that compresses, or that is there already, takes less space below a file system that finds it out.
     if data.compress_percent > 0 || data.dedupe_percent > 0 {
@@ -110,9 +114,6 @@ pub(crate) fn answered(input: &JudgeInput<'_>) -> Option<(bool, Answered)> {
     }
     let load = input.record.seen.load.as_ref()?;
     let block_bytes = (data.access == Access::Random).then_some(data.block_bytes);
-    // Other traps say more about the file system of the test, and about its own page cache.
-    let top = input.target().layers.first()?;
-    let from_device = top.kind == LayerKind::FileSystem || !data.direct;
     [true, false].into_iter().find_map(|is_read| {
         let ledger = Ledger::new(load, &input.target().layers, is_read, block_bytes);
         // What is in flight at the ends, and read-ahead, is on one side alone.
@@ -195,7 +196,9 @@ fn below_os_cache(input: &JudgeInput<'_>) -> Option<TrapFinding> {
 fn server_cache(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let _ = input.data_in_files().filter(|data| data.reads() && !expects_warm_cache(input, data))?;
     // Counted devices below a program show what came from memory.
-    let is_seen = input.target().layers.iter().any(|layer| layer.kind == LayerKind::Device);
+    let flows = input.record.seen.load.iter().flat_map(|load| &load.flows);
+    let mut layers = flows.filter_map(|flow| input.target().layers.get(flow.layer as usize));
+    let is_seen = layers.any(|layer| layer.kind == LayerKind::Device);
     if input.target().backing != Backing::RemoteOrUserSpace || is_seen {
         return None;
     }

@@ -5,11 +5,10 @@ use model::disturbance::SHARE_MAX;
 use model::figure::{Bytes, Ratio, Share};
 use model::finding::Finding;
 use model::plan::PlannedPhase;
-use model::run::{Flow, PhaseRecord};
+use model::run::{Load, PhaseRecord};
 use model::target::Backing;
 use model::workload::DataVerb;
 
-use crate::places::FULL_MIN;
 use crate::{JudgeInput, TrapFinding};
 
 traps!(unwritten_extents, o_direct_ineffective, device_disagrees, counters_disagree);
@@ -158,13 +157,9 @@ fn counters_disagree(input: &JudgeInput<'_>) -> Option<TrapFinding> {
         return Some(TrapFinding::new(finding, [Advice::CheckIostats { device: name.into() }]));
     }
     // The kernel also charges a refused attempt, before a kernel thread makes the call, or while all slots of a queue are taken.
-    let load = input.record.seen.load.as_ref();
-    let is_full = |flow: &Flow| {
-        let in_flight = load.and_then(|load| flow.in_flight(load.elapsed_ns));
-        in_flight.zip(flow.window).is_some_and(|(in_flight, slots)| in_flight >= FULL_MIN * slots as f64)
-    };
-    let repeats = input.record.engine.uses_kernel_threads()
-        || load.is_some_and(|load| load.flows.first().is_some_and(is_full));
+    let is_full = |load: &Load| load.flows.iter().any(|flow| flow.is_full(load.elapsed_ns));
+    let repeats =
+        input.record.engine.uses_kernel_threads() || input.record.seen.load.as_ref().is_some_and(is_full);
     if data.verb != DataVerb::Read || repeats {
         return None;
     }

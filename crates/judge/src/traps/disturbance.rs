@@ -6,13 +6,16 @@ use model::figure::{BytesPerSecond, Celsius, Count, Maintenance, OpsPerSecond, S
 use model::finding::Finding;
 use model::run::Cap;
 
-use crate::limiters::on_all_cpus;
+use crate::limiters::{on_all_cpus, rate_at};
 use crate::{JudgeInput, TrapFinding, disturbance};
 
 traps!(foreign_io, steal, not_running, cpu_contention, limit_changed, thermal, maintenance);
 
 /// Throttling events of all CPUs per second without a measurable loss. Laptops throttle now and then.
 const THROTTLED_PER_SECOND: f64 = 1.0;
+
+/// Share of a limit from which it may hold the test back.
+const REACHED_MIN: f64 = 0.9;
 
 /// I/O of other processes on the device.
 pub(super) fn foreign_io(input: &JudgeInput<'_>) -> Option<TrapFinding> {
@@ -29,7 +32,7 @@ fn steal(input: &JudgeInput<'_>) -> Option<TrapFinding> {
         .then(|| TrapFinding::new(Finding::Steal { stolen_share: Share(steal) }, [Advice::QuietHost {}]))
 }
 
-/// A limit on I/O that was changed during the test: it is listed with both values.
+/// A limit on I/O that was changed during a test that reached it: it is listed with both values.
 fn limit_changed(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let caps = &input.record.seen.system.as_ref()?.caps;
     let is_same = |one: &Cap, other: &Cap| {
@@ -38,7 +41,12 @@ fn limit_changed(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     };
     let pairs =
         caps.iter().enumerate().map(|(at, last)| (caps[..at].iter().find(|cap| is_same(cap, last)), last));
-    let (first, last) = pairs.filter_map(|(first, last)| Some((first?, last))).next()?;
+    let limit = |cap: &Cap| cap.ops_per_second.or(cap.bytes_per_second).unwrap_or(f64::INFINITY);
+    let is_reached = |(first, last): &(&Cap, &Cap)| {
+        let rate = rate_at(input, first);
+        rate.is_some_and(|rate| rate >= REACHED_MIN * limit(first).min(limit(last)))
+    };
+    let (first, last) = pairs.filter_map(|(first, last)| Some((first?, last))).find(is_reached)?;
     let (source, device) = (first.source.as_str().into(), first.device.as_str().into());
     Some(TrapFinding::from(match (first.ops_per_second.zip(last.ops_per_second), first.bytes_per_second) {
         (Some((first, last)), _) => Finding::OperationsLimitChanged {

@@ -4,9 +4,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::document::document;
 
-/// Fewest requests whose mean time says anything: the kernel counts it in milliseconds.
-const REQUESTS_MIN: f64 = 20.0;
-
 document! {
     /// A load, and the work of each layer under it, over the same time.
     #[derive(Default)]
@@ -68,6 +65,9 @@ document! {
 }
 
 impl Load {
+    /// Fewest requests whose mean time says anything: the kernel counts it in milliseconds.
+    pub const REQUESTS_MIN: f64 = 20.0;
+
     /// Adds two loads of the same kind on the same layers.
     pub fn sum(one: Option<Self>, other: Option<Self>) -> Option<Self> {
         let (Some(one), Some(other)) = (&one, &other) else { return one.or(other) };
@@ -100,7 +100,7 @@ impl Load {
     /// Returns the mean time of a layer's requests in the main direction in nanoseconds; `None` if they are too few.
     pub fn request_ns(&self, flow: &Flow) -> Option<f64> {
         let [_, requests, time_ns] = self.main_counts(flow);
-        (requests >= REQUESTS_MIN).then(|| time_ns / requests)
+        (requests >= Self::REQUESTS_MIN).then(|| time_ns / requests)
     }
 
     /// True if its calls read more than they wrote.
@@ -110,6 +110,9 @@ impl Load {
 }
 
 impl Flow {
+    /// A queue is full with this share of its places taken.
+    pub const FULL_MIN: f64 = 0.85;
+
     /// Returns the mean number of requests in flight by samples; `None` without any.
     pub fn sampled_in_flight(&self) -> Option<f64> {
         (self.samples > 0).then(|| self.in_flight_sum as f64 / self.samples as f64)
@@ -121,6 +124,12 @@ impl Flow {
         let times_ns = [self.read_ns, self.write_ns, self.other_ns].map(|time_ns| time_ns as f64);
         let counted = || times_ns.iter().sum::<f64>() / elapsed_ns as f64;
         self.sampled_in_flight().or_else(|| (requests > 0 && elapsed_ns > 0).then(counted))
+    }
+
+    /// Returns true if its places were taken over a time.
+    pub fn is_full(&self, elapsed_ns: u64) -> bool {
+        let in_flight = self.window.zip(self.in_flight(elapsed_ns));
+        in_flight.is_some_and(|(window, in_flight)| in_flight >= Self::FULL_MIN * window as f64)
     }
 
     /// Applies `of` to each counter and the same one of `other`.

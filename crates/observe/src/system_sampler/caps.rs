@@ -16,7 +16,7 @@ pub(super) struct Caps {
     devices: Vec<LimitedDevice>,
     levels: Vec<LevelCaps>,
     found: Vec<Cap>,
-    is_begun: bool,
+    is_started: bool,
 }
 
 /// A device by its name, and by the numbers that limits have.
@@ -56,20 +56,20 @@ impl Caps {
             devices: of_kind(LayerKind::Device).filter_map(device).collect(),
             levels,
             found: Vec::new(),
-            is_begun: false,
+            is_started: false,
         }
     }
 
     /// Reads the limits at the beginning of a measured part. Those of the latest part count.
     pub fn begin(&mut self, buffer: &mut Vec<u8>) {
         self.found.clear();
-        self.is_begun = true;
+        self.is_started = true;
         self.read(buffer);
     }
 
     /// Reads the limits at its end. A limit that has changed is listed with both values.
     pub fn end(&mut self, buffer: &mut Vec<u8>) {
-        if std::mem::take(&mut self.is_begun) {
+        if std::mem::take(&mut self.is_started) {
             self.read(buffer);
         }
     }

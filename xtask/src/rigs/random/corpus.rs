@@ -10,7 +10,7 @@ use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use model::layer::{Layer, LayerKind};
-use model::run::PhaseRecord;
+use model::run::{PhaseRecord, Status};
 use model::{Limiter, Run};
 use serde::{Deserialize, Serialize};
 
@@ -56,7 +56,7 @@ impl Row {
         let found = &self.run.environment.target.layers;
         let has_layers = (!self.layers.is_empty())
             .then(|| has_layers(found, &self.layers, self.stack.contains("unprivileged")));
-        let phase = self.run.phases.first()?;
+        let phase = self.run.phases.first().filter(|phase| phase.status == Status::Done)?;
         let is_alone = !self.is_answered && !self.stack.contains("by others");
         let agreements = counters::compare(phase, found, has_layers, is_alone, self.at_server);
         // Where the layers below a device are hidden, its limit and theirs look the same.
