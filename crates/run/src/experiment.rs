@@ -23,6 +23,8 @@ const CHANGED_NS: Range<u64> = 850_000_000..2_000_000_000;
 const CHANGED_OPS: f64 = 40.0;
 /// Fewer operations of each slot than these show no rate between two times.
 const FEW_OPS: f64 = 8.0;
+/// Part of an operation for which a slot may wait at the end of the whole run, on average.
+const EDGE_SLOTS: f64 = 0.25;
 /// Beginning of a run that is no part of its rate: limits begin with a burst, and not all threads are awake.
 const START_NS: u64 = 200_000_000;
 /// Possible error of a rate that was observed only once, as a share of it.
@@ -126,7 +128,7 @@ fn rate_of(phase: &PlannedPhase, record: &PhaseRecord) -> Option<Rate> {
     if record.workload.order.is_some() {
         // Rounds have gaps between them that are not measured.
         let per_second = record.figures.rate.ops_per_second.filter(|rate| *rate > 0.0)?;
-        return Some(Rate { per_second, ..Rate::default() });
+        return Some(Rate { per_second, error: SINGLE_RATE_ERROR, ..Rate::default() });
     }
     // On a virtual clock no thread wakes up late, and every interval is whole.
     let from_ns = if phase.engine == Engine::Sim { 0 } else { START_NS };
@@ -135,7 +137,8 @@ fn rate_of(phase: &PlannedPhase, record: &PhaseRecord) -> Option<Rate> {
     if per_slot < FEW_OPS {
         // The operations of all slots begin together, and may end together: only the whole run has no edge.
         let per_second = record.counts.ops as f64 * 1e9 / rate.last_done_ns.max(1) as f64;
-        return (per_second > 0.0).then_some(Rate { per_second, ..Rate::default() });
+        let error = SINGLE_RATE_ERROR.min(EDGE_SLOTS / per_slot);
+        return (per_second > 0.0).then_some(Rate { per_second, error, ..Rate::default() });
     }
     Rate::compute(within(&record.figures.intervals, from_ns..rate.first_done_ns))
 }
@@ -151,6 +154,8 @@ struct Rate {
     pairs: usize,
     /// Sum of the squared distances of the pairs from their mean, as shares of it.
     squares: f64,
+    /// Possible error as a share, where the pairs are too few.
+    error: f64,
 }
 
 impl Rate {
@@ -167,7 +172,13 @@ impl Rate {
         let pairs: Vec<f64> = rates.chunks_exact(2).map(|pair| (pair[0] + pair[1]) / 2.0).collect();
         let mean = pairs.iter().sum::<f64>() / pairs.len().max(1) as f64;
         let squares = pairs.iter().map(|pair| ((pair - mean) / mean).powi(2)).sum();
-        (per_second > 0.0).then_some(Self { per_second, ops: f64::INFINITY, pairs: pairs.len(), squares })
+        (per_second > 0.0).then_some(Self {
+            per_second,
+            ops: f64::INFINITY,
+            pairs: pairs.len(),
+            squares,
+            error: SINGLE_RATE_ERROR,
+        })
     }
 }
 
@@ -185,7 +196,7 @@ fn half_width(rates: [Rate; 2]) -> f64 {
             let edges: f64 = rates.iter().map(|rate| rate.ops.recip().powi(2)).sum();
             (t * t * squares / degrees as f64 / pairs as f64 + edges / 4.0).sqrt()
         }
-        None => SINGLE_RATE_ERROR,
+        None => rates.iter().map(|rate| rate.error).fold(0.0, f64::max),
     }
 }
 
@@ -251,6 +262,8 @@ mod tests {
         assert_eq!(half_width([even(5.0); 2]), 0.0);
         let short = Rate::from_rates(&[1.0, 2.0]).unwrap();
         assert_eq!(half_width([short; 2]), SINGLE_RATE_ERROR);
+        // A whole run with few operations has less.
+        assert_eq!(half_width([Rate { error: 0.04, ..short }; 2]), 0.04);
         // Operations that a limit moves from one interval to its neighbour are no spread.
         let lots = Rate::from_rates(&[0.0, 10.0, 10.0, 0.0, 4.0, 6.0]).unwrap();
         assert_eq!(half_width([lots; 2]), 0.0);

@@ -249,7 +249,8 @@ run, too. This page has the score of the rows in the repository. `cargo xtask do
 - **A row counts** if this is also the bottleneck that the numbers of the stack predict.
 - **Stacks in guests** (`--guests`) have device mapper, md, NBD, NFS and limits of cgroup v2. A guest is too slow for changes.
   There, the prediction is the bottleneck.
-- **Right** is a limiter that belongs to the bottleneck, at any confidence. Verdicts do not name a layer yet.
+- **Right** is a limiter that belongs to the bottleneck, at any confidence. Where the layers below a device are hidden, a limit of
+  the device is right, too, unless it is confirmed. The layer that a verdict names is not checked yet.
 
 ";
 
