@@ -88,7 +88,8 @@ fn distant_clients_start_within_half_round_trip() {
 fn shared_iops_limit_covers_all_clients_together() {
     xtask::require!(root, loop, ext4, blkio);
     let rig = start(disk().read_iops(2000));
-    let (seconds, near) = sized((6, 0.01), (20, 0.005));
+    // The kernel lets the operations of a tenth of a second pass at once: the time may hold one such slice more or less.
+    let (seconds, near) = sized((6, 0.02), (20, 0.006));
     let words = format!("--hosts local*8 --time {seconds} --test read:rnd4k:q4");
     settled!(check_phases(
         || measure_together(rig.path(), &words),
