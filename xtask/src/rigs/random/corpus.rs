@@ -59,9 +59,10 @@ impl Row {
         let phase = self.run.phases.first().filter(|phase| phase.status == Status::Done)?;
         let is_alone = !self.is_answered && !self.stack.contains("by others");
         let agreements = counters::compare(phase, found, has_layers, is_alone, self.at_server);
-        // Where the layers below a device are hidden, its limit and theirs look the same.
+        // Where the layers below a device are hidden, its limit and theirs look the same, and so do their queues.
         let is_cut = found.last().is_some_and(|last| last.kind == LayerKind::Device && last.hidden.is_some());
-        let coarser = if is_cut && bottleneck.is_lower() { COARSER } else { &[] };
+        let is_held = bottleneck.is_limit() || bottleneck.is_queue();
+        let coarser = if is_cut && is_held { COARSER } else { &[] };
         Some(Answer::new(parts, bottleneck, coarser, self.is_answered, agreements, phase))
     }
 }
