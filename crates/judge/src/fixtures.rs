@@ -40,6 +40,17 @@ pub fn chain(kinds: &[LayerKind]) -> Vec<Layer> {
     (0..).zip(kinds).map(layer).collect()
 }
 
+/// A limit on reads of the clean target's disk.
+pub fn read_cap(ops_per_second: Option<f64>, bytes_per_second: Option<f64>) -> Cap {
+    Cap {
+        source: "/sys/fs/cgroup/blkio/blkio.throttle.read_iops_device".into(),
+        device: "nvme0n1".into(),
+        is_read: true,
+        ops_per_second,
+        bytes_per_second,
+    }
+}
+
 /// A load of a second with this number of operations. Each layer that counts has its place, requests in flight and window.
 pub fn load_of(ops: u64, counts: &[(u32, f64, Option<u64>)]) -> Load {
     let flow = |(layer, in_flight, window): &(u32, f64, Option<u64>)| Flow {
@@ -303,15 +314,8 @@ impl InputBuilder {
 
     /// Adds limits on reads a second, in the order in which they were read.
     pub fn limits(&mut self, ops_per_second: &[f64]) {
-        let cap = |limit: &f64| Cap {
-            source: "/sys/fs/cgroup/blkio/blkio.throttle.read_iops_device".into(),
-            device: "nvme0n1".into(),
-            is_read: true,
-            ops_per_second: Some(*limit),
-            bytes_per_second: None,
-        };
         let system = self.record.seen.system.get_or_insert_default();
-        system.caps = ops_per_second.iter().map(cap).collect();
+        system.caps = ops_per_second.iter().map(|limit| read_cap(Some(*limit), None)).collect();
     }
 
     /// Reads 1 GiB through FUSE. `in_flight_sum` is the sum of its requests in flight in 300 samples.

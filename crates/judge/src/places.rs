@@ -131,15 +131,13 @@ impl Places {
 fn levels(target: &Target, load: &Load) -> Vec<(Vec<usize>, Vec<usize>)> {
     let layers = &target.layers;
     // The queue of a partition is that of its disk.
-    let is_partition = |name: &str| {
-        let mut devices = target.device_stack.iter();
-        devices.any(|device| device.name == name && device.kind == DeviceKind::Partition)
-    };
+    let is_partition =
+        |at: usize| target.device_of_layer(at).is_some_and(|device| device.kind == DeviceKind::Partition);
     let counts = |at: &usize| {
         let flow = load.flow_of(*at as u32);
         layers.get(*at).zip(flow).is_some_and(|(layer, flow)| match layer.kind {
             LayerKind::Daemon | LayerKind::Line => false,
-            LayerKind::Device => !is_partition(&layer.name),
+            LayerKind::Device => !is_partition(*at),
             _ => flow.in_flight(load.elapsed_ns).is_some(),
         })
     };

@@ -2,8 +2,8 @@
 
 use model::Experiment;
 use model::figure::{
-    Change, Count, Figure, Mean, MemoryBytes, OpsPerSecond, Share, Threshold, Time, TimePart, TimeShare,
-    Tried, Wait, WaitClass,
+    Change, Count, Figure, Mean, MemoryBytes, Name, OpsPerSecond, Share, Threshold, Time, TimePart,
+    TimeShare, Tried, Wait, WaitClass,
 };
 use model::observation::Observation;
 use model::run::{Frame, Response, SampledThreads, SystemUse, TimeBreakdown, WaitChannel};
@@ -230,8 +230,8 @@ impl<'a> Reading<'a> {
     pub fn at_level(&self, level: &Level) -> Vec<Observation> {
         let layers = level.layers.iter().filter_map(|at| self.input.target().layers.get(*at));
         let names: Vec<&str> = layers.map(|layer| layer.name.as_str()).collect();
-        let (device, layer) = (names.join(", ").as_str().into(), names.join(", ").as_str().into());
-        let (requests, waiting) = (Mean(level.inside), Mean(level.above));
+        let layer = Name::from(names.join(", "));
+        let (device, requests, waiting) = (layer.clone(), Mean(level.inside), Mean(level.above));
         let took = level.times_alone.map(|times| Observation::TookTimes { layer, times: Mean(times) });
         [Some(Observation::InDevice { device, requests, waiting }), took].into_iter().flatten().collect()
     }
@@ -243,10 +243,10 @@ impl<'a> Reading<'a> {
 
     /// Returns where the operations stand, layer by layer; `None` where no layer counts.
     fn find_places(&self) -> Option<Places> {
+        let load = self.input.record.seen.load.as_ref()?;
         let answers = self.experiments().all();
         let single = answers.iter().find(|(one, _, flaw)| *one == Experiment::Single && flaw.is_none());
         let alone = single.and_then(|(_, response, _)| response.load.as_ref());
-        let load = self.input.record.seen.load.as_ref()?;
         Some(Places::new(self.input.target(), load, self.waiting(), alone))
     }
 

@@ -323,6 +323,12 @@ impl Target {
         self.layers.iter().position(|layer| layer.kind == LayerKind::Device && layer.name == name)
     }
 
+    /// Returns the device of a layer, by its place in the list of layers.
+    pub fn device_of_layer(&self, layer: usize) -> Option<&Device> {
+        let layer = self.layers.get(layer).filter(|layer| layer.kind == LayerKind::Device)?;
+        self.device_stack.iter().find(|device| device.name == layer.name)
+    }
+
     /// Returns true if a device of this machine is a known layer of it.
     pub fn has_device(&self, name: &str) -> bool {
         self.layer_of_device(name).is_some() || self.device_stack.iter().any(|device| device.name == name)

@@ -82,7 +82,7 @@ impl Exam {
             match examine(&binary, &stack, self.purpose) {
                 Ok(rows) => {
                     for (load, truth, row) in &rows {
-                        self.report(&stack, *load, truth, row.as_ref(), &mut scores)?;
+                        self.report(&stack, *load, truth, row.as_ref(), &mut scores);
                     }
                     if self.purpose == Purpose::Keep {
                         corpus::add(rows.into_iter().filter_map(|(_, _, row)| row).collect())?;
@@ -135,7 +135,7 @@ impl Exam {
             let words = stack.words.join(", ");
             match row {
                 Ok(row) => {
-                    print_and_count(&row, stack.seed, &words, stack.load, &mut scores)?;
+                    print_and_count(&row, stack.seed, &words, stack.load, &mut scores);
                     kept.push(row);
                 }
                 Err(error) => {
@@ -152,14 +152,7 @@ impl Exam {
     }
 
     /// Prints and counts one load.
-    fn report(
-        &self,
-        stack: &Stack,
-        load: Load,
-        truth: &Truth,
-        row: Option<&Row>,
-        scores: &mut Scores,
-    ) -> Result<()> {
+    fn report(&self, stack: &Stack, load: Load, truth: &Truth, row: Option<&Row>, scores: &mut Scores) {
         if sure(stack, load, truth).is_none() {
             scores.unsure += 1;
             println!("{}", unsure_line(stack, load, truth));
@@ -167,19 +160,20 @@ impl Exam {
             println!("stack {}: {}: {}", stack.seed, load.spec(), truth.part.map_or("", Part::word));
         }
         if let Some(row) = row {
-            print_and_count(row, stack.seed, &stack.words(), load, scores)?;
+            print_and_count(row, stack.seed, &stack.words(), load, scores);
         }
-        Ok(())
     }
 }
 
 /// Prints a line on a row if it is a miss, and counts it.
-fn print_and_count(row: &Row, seed: u64, words: &str, load: Load, scores: &mut Scores) -> Result<()> {
-    let answer = row.answer().context("a row without a test")?;
+fn print_and_count(row: &Row, seed: u64, words: &str, load: Load, scores: &mut Scores) {
     let test = format!("stack {seed}: {words}; {}", load.spec());
+    let Some(answer) = row.answer() else {
+        println!("{test}: the test was not made, so the row is not kept");
+        return;
+    };
     answer.line(&test).iter().for_each(|line| println!("{line}"));
     scores.add(&answer);
-    Ok(())
 }
 
 /// Builds and measures a stack with one load and this bottleneck. Returns a line if its truth is unsure, or if its verdict is
@@ -238,8 +232,8 @@ pub fn page() -> Result<String> {
 const PAGE: &str = "# The exam
 
 `cargo xtask rigs --random N` draws N stacks of storage and measures each. At the bottom is a server in memory, a network
-link to a server, zram, or an image. Above it are loop devices, file systems, daemons, queues and limits. Other programs may
-run, too. This page has the score of the rows in the repository. `cargo xtask docs` writes it.
+link to a server, zram, or an image. Above it are loop devices, file systems, daemons, queues and limits. This page has
+the score of the kept rows.
 
 - **The bottleneck is found by changing one part at a time** for a second. A change gives twice the slots of a server, twice
   a limit or a queue, or half the service time. The bottleneck is the part whose relief raises the rate by a quarter or more.

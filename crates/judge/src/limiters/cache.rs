@@ -11,7 +11,7 @@ use model::workload::{DataVerb, DataWork, FilesWork};
 use super::{near_memory, seen};
 use crate::lookups::{self, lookup_work};
 use crate::reading::Reading;
-use crate::traps;
+use crate::{JudgeInput, traps};
 
 /// Reads came from memory if the device gave less than this share of them.
 const FROM_DEVICE: f64 = 0.05;
@@ -103,13 +103,7 @@ pub(super) fn at_layer(reading: &Reading<'_>) -> Option<Verdict> {
     let share = Share(answered.share);
     let (limiter, seen) = match is_read {
         true => (Limiter::PageCache, Observation::ReadFromMemory { cached_share: share }),
-        false => {
-            let dirty = reading.input.frames().last();
-            let dirty_bytes = dirty.map_or(0, |frame| frame.dirty_bytes + frame.writeback_bytes);
-            let written_share = Share(1.0 - answered.share);
-            let dirty_bytes = MemoryBytes(dirty_bytes);
-            (Limiter::PageCacheAbsorbed, Observation::DeviceTook { written_share, dirty_bytes })
-        }
+        false => (Limiter::PageCacheAbsorbed, device_took(&reading.input, 1.0 - answered.share)),
     };
     let evidence = seen![reading.time_spent(), Some(seen), reading.answers_if_saturated()];
     let load = reading.input.record.seen.load.as_ref()?;
@@ -127,6 +121,12 @@ pub(super) fn at_layer(reading: &Reading<'_>) -> Option<Verdict> {
     })
 }
 
+/// Returns the share of the bytes that reached the device, and the bytes that were left in memory.
+fn device_took(input: &JudgeInput<'_>, written_share: f64) -> Observation {
+    let dirty = input.frames().last().map_or(0, |frame| frame.dirty_bytes + frame.writeback_bytes);
+    Observation::DeviceTook { written_share: Share(written_share), dirty_bytes: MemoryBytes(dirty) }
+}
+
 /// Writes that the page cache absorbed.
 fn writes(reading: &Reading<'_>) -> Option<Verdict> {
     let input = &reading.input;
@@ -136,8 +136,7 @@ fn writes(reading: &Reading<'_>) -> Option<Verdict> {
     if data.verb.is_bytes() {
         return None;
     }
-    let dirty = input.frames().last().map_or(0, |frame| frame.dirty_bytes + frame.writeback_bytes);
-    let took = Observation::DeviceTook { written_share: Share(written), dirty_bytes: MemoryBytes(dirty) };
+    let took = device_took(input, written);
     let evidence = seen![reading.time_spent(), reading.mostly_running(), Some(took), near_memory(reading)];
     Some(
         Verdict::new(Limiter::PageCacheAbsorbed, share(reading), evidence)

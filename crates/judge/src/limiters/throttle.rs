@@ -97,7 +97,7 @@ fn ends(cap: &Cap, limit: f64) -> [f64; 2] {
 pub(crate) fn reached<'a>(input: &JudgeInput<'a>, near: impl Fn(&Cap) -> f64) -> Option<(Name, Observation)> {
     let caps = &input.record.seen.system.as_ref()?.caps;
     let found = |cap: &'a Cap| {
-        let limit = cap.ops_per_second.or(cap.bytes_per_second)?;
+        let limit = cap.per_second()?;
         let passed = passed(input, cap);
         // Others may use the uppermost device, too. Merged requests count once there, and each counts for the limit.
         let own = requested(input, cap).filter(|_| passed.is_none() || is_of_top(input, cap));
@@ -222,10 +222,8 @@ fn inferred_lower_limit(reading: &Reading<'_>) -> Option<Verdict> {
     let above = places.at(gate.depth.checked_sub(1)?)?;
     let target = reading.input.target();
     let kind_of = |at: &usize| target.layers[*at].kind;
-    let is_loop = |at: &usize| {
-        let mut devices = target.device_stack.iter();
-        devices.any(|device| device.name == target.layers[*at].name && device.kind == DeviceKind::Loop)
-    };
+    let is_loop =
+        |at: &usize| target.device_of_layer(*at).is_some_and(|device| device.kind == DeviceKind::Loop);
     let is_between_devices = above.layers.iter().all(is_loop)
         && gate.layers.iter().all(|at| kind_of(at) == LayerKind::Device)
         && gate.passed.iter().all(|at| kind_of(at) != LayerKind::Daemon);
@@ -254,18 +252,12 @@ fn limit_advice(reading: &Reading<'_>) -> Advice {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixtures::read_cap;
 
     #[test]
     fn whole_operations_pass_in_each_slice() {
-        let cap = |ops_per_second, bytes_per_second| Cap {
-            source: "io.max".into(),
-            device: "sda".into(),
-            is_read: true,
-            ops_per_second,
-            bytes_per_second,
-        };
-        assert_eq!(ends(&cap(Some(127.0), None), 127.0), [127.0, 120.0]);
-        assert_eq!(ends(&cap(Some(7.0), None), 7.0), [7.0, 7.0]);
-        assert_eq!(ends(&cap(None, Some(127.0)), 127.0), [127.0, 127.0]);
+        assert_eq!(ends(&read_cap(Some(127.0), None), 127.0), [127.0, 120.0]);
+        assert_eq!(ends(&read_cap(Some(7.0), None), 7.0), [7.0, 7.0]);
+        assert_eq!(ends(&read_cap(None, Some(127.0)), 127.0), [127.0, 127.0]);
     }
 }

@@ -8,12 +8,12 @@ use model::layer::{Layer, LayerKind};
 use model::observation::Source;
 use model::request::{MixTexts, Request};
 use model::run::{
-    CallUse, Cap, CeilingShares, Confidence, CpuShares, Flow, Helper, Load, NetworkUse, Note, Pressures,
-    Reclaim, Response, SampledThreads, Sensitivity, Status, SystemUse, WaitChannel, sources,
+    CallUse, CeilingShares, Confidence, CpuShares, Flow, Helper, Load, NetworkUse, Note, Pressures, Reclaim,
+    Response, SampledThreads, Sensitivity, Status, SystemUse, WaitChannel, sources,
 };
 use model::target::{Backing, DeviceKind};
 
-use crate::fixtures::{InputBuilder, chain, clean, clean_request, client, load_of};
+use crate::fixtures::{InputBuilder, chain, clean, clean_request, client, load_of, read_cap};
 use crate::limiters::conclude;
 use crate::{JudgeInput, next_experiment};
 
@@ -309,13 +309,7 @@ fn on_server(spec: &str, request_bytes: u64) -> InputBuilder {
 /// A cap that the rate has reached, with threads that wait above the device.
 fn capped(ops_per_second: Option<f64>, bytes_per_second: Option<f64>) -> InputBuilder {
     clean("read:rnd4k:q8").blocked().queues(0.2).system(|system| {
-        system.caps = vec![Cap {
-            source: "/sys/fs/cgroup/blkio/blkio.throttle.read_iops_device".into(),
-            device: "nvme0n1".into(),
-            is_read: true,
-            ops_per_second,
-            bytes_per_second,
-        }];
+        system.caps = vec![read_cap(ops_per_second, bytes_per_second)];
     })
 }
 

@@ -36,12 +36,12 @@ fn steal(input: &JudgeInput<'_>) -> Option<TrapFinding> {
 fn limit_changed(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let caps = &input.record.seen.system.as_ref()?.caps;
     let is_same = |one: &Cap, other: &Cap| {
-        let place = |cap: &Cap| (cap.source.clone(), cap.device.clone(), cap.is_read);
-        place(one) == place(other) && one.ops_per_second.is_some() == other.ops_per_second.is_some()
+        (&one.source, &one.device, one.is_read) == (&other.source, &other.device, other.is_read)
+            && one.ops_per_second.is_some() == other.ops_per_second.is_some()
     };
     let pairs =
         caps.iter().enumerate().map(|(at, last)| (caps[..at].iter().find(|cap| is_same(cap, last)), last));
-    let limit = |cap: &Cap| cap.ops_per_second.or(cap.bytes_per_second).unwrap_or(f64::INFINITY);
+    let limit = |cap: &Cap| cap.per_second().unwrap_or(f64::INFINITY);
     let is_reached = |(first, last): &(&Cap, &Cap)| {
         let rate = rate_at(input, first);
         rate.is_some_and(|rate| rate >= REACHED_MIN * limit(first).min(limit(last)))

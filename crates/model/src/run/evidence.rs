@@ -306,6 +306,13 @@ document! {
     }
 }
 
+impl Cap {
+    /// Returns the operations or bytes a second that it allows.
+    pub fn per_second(&self) -> Option<f64> {
+        self.ops_per_second.or(self.bytes_per_second)
+    }
+}
+
 impl Sensitivity {
     /// Returns the response to an experiment, if it was made.
     pub fn response_to(&self, experiment: Experiment) -> Option<&Response> {

@@ -86,9 +86,9 @@ impl Caps {
                 for (position, limit) in limits.into_iter().enumerate() {
                     let (path, _) = files.get(position).unwrap_or(&files[0]);
                     let cap = limit.map(|limit| cap(path, &device.name, position, limit));
-                    let is_new = |cap: &Cap| !self.found.contains(cap);
-                    let new = cap.filter(is_new);
-                    self.found.extend(new);
+                    if let Some(cap) = cap.filter(|cap| !self.found.contains(cap)) {
+                        self.found.push(cap);
+                    }
                 }
             }
         }

@@ -118,13 +118,14 @@ pub(super) fn read() -> Result<Vec<Row>> {
         .collect()
 }
 
-/// Adds rows.
+/// Adds the rows whose tests were made.
 ///
 /// # Errors
 /// The file cannot be read or written.
 pub(super) fn add(rows: Vec<Row>) -> Result<()> {
     let path = path();
-    let all = [read()?, rows].concat();
+    let made = rows.into_iter().filter(|row| row.answer().is_some());
+    let all = read()?.into_iter().chain(made);
     let mut packed = GzEncoder::new(Vec::new(), Compression::best());
     for row in all {
         writeln!(packed, "{}", serde_json::to_string(&row)?)?;
