@@ -3,7 +3,7 @@
 
 use std::process::ExitCode;
 
-use xtask::{bench, docs, lab, rigs, schema, test, tidy};
+use xtask::{Usage, bench, docs, lab, repeats, rigs, schema, test, tidy};
 
 const HELP: &str = "\
 Usage: cargo xtask COMMAND
@@ -34,6 +34,7 @@ Usage: cargo xtask COMMAND
                                --keep: adds the rows to those that `rejudge` reads; --labels: shows the truth alone;
                                --counters: compares layers and counters alone; --guests: stacks with other kernels
   rejudge [--misses]           judges the kept rows of random stacks again, and prints the score, and each miss
+  repeats DIR RESULTS N        makes N default runs in a directory, and checks with all runs in RESULTS that ± covers repeats
   lab [--long] [--runs N] [--only NAME]… [--kernel VERSION]… [--keep DIR]
                                runs known answers in a guest with another kernel, and power cuts;
                                --long: all cases, on all kernels, and more cuts;
@@ -59,6 +60,13 @@ fn main() -> ExitCode {
         "bench" => bench::command(&rest),
         "rigs" => rigs::command(&rest),
         "rejudge" if rest.is_empty() || rest == ["--misses"] => rigs::random::rejudge(!rest.is_empty()),
+        "repeats" => match &rest[..] {
+            [directory, results, runs] => runs
+                .parse()
+                .map_err(|_| Usage("use `repeats DIR RESULTS N`".into()).into())
+                .and_then(|runs| repeats::command(directory.as_ref(), results.as_ref(), runs)),
+            _ => Err(Usage("use `repeats DIR RESULTS N`".into()).into()),
+        },
         "lab" => lab::command(&rest),
         // Cargo hands over each test program through this.
         "test-program" => test::run_program(&rest),
@@ -76,7 +84,7 @@ fn main() -> ExitCode {
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
             eprintln!("xtask: {error:#}");
-            let usage = error.downcast_ref::<xtask::Usage>().is_some();
+            let usage = error.downcast_ref::<Usage>().is_some();
             ExitCode::from(if usage { 2 } else { 1 })
         }
     }

@@ -383,6 +383,14 @@ impl InputBuilder {
         });
     }
 
+    /// Adds a short run after all tests, at this share of the rate.
+    pub fn return_visit(&mut self, share: f64) {
+        let own = self.record.figures.rate.steady_or_whole().unwrap();
+        let start_ns = self.record.counts.start_ns + 95_000_000_000;
+        self.record.figures.return_visit =
+            Some(model::run::ReturnVisit { start_ns, ops_per_second: share * own });
+    }
+
     /// Adds changes of the rate, where it has a course, and two kinds of latencies, so that more can go wrong.
     pub fn make_unsteady(&mut self) {
         if self.record.figures.steady.is_some() {

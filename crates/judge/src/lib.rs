@@ -29,6 +29,7 @@ mod operations;
 mod places;
 mod reading;
 mod rejudge;
+mod repeats;
 #[cfg(test)]
 mod tests;
 mod traps;
@@ -129,12 +130,13 @@ fn weighed<'a>(notes: impl IntoIterator<Item = &'a Note>, status: Status) -> (Tr
     (trust, costs.into_iter().map(|(_, code)| code).collect())
 }
 
-/// Copies results between rows of a run: the throughput of the line, the bytes that a device moves, and the rate of fewer
-/// clients. Returns true if there is anything new, so that all rows need to be judged again.
+/// Copies results between rows of a run. They are the throughput of the line, the bytes that a device moves, the rate of fewer
+/// clients, and how far repeats lie apart. Returns true if there is anything new, so that all rows need to be judged again.
 pub fn propagate_results(rows: &mut [PhaseRecord]) -> bool {
     let (line, device) = (limiters::share_network_peaks(rows), limiters::share_device_peaks(rows));
     let fewer = clients::link_client_rows(rows);
-    line || device || fewer
+    let repeats = repeats::share_repeats(rows);
+    line || device || fewer || repeats
 }
 
 /// Returns the most informative untried experiment on the limiter of a record; `None` if none is informative or

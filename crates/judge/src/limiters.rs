@@ -58,6 +58,8 @@ pub(crate) const ASLEEP_SHARE_MIN: f64 = 0.5;
 /// requests and the thread hardly ever sleeps, the thread is the limit.
 pub(crate) const RING_BLOCKED: f64 = 0.1;
 
+/// Fewer operations than these have figures and no limiter.
+const OPS_MIN: u64 = 10;
 /// If more depth raises the rate by more than this factor, no second experiment is needed.
 const HEADROOM_GAIN: f64 = 2.0;
 /// If others use more than this share of all CPUs, software has too little CPU time left to answer as it would.
@@ -147,8 +149,9 @@ pub(crate) fn conclude(input: &JudgeInput<'_>) -> Option<Verdict> {
         return Some(clients::conclude(input));
     }
     let reading = Reading::from_input(*input)?;
-    // Operations that fail end early, or late, or never reach the device.
-    let rules = if input.record.status == Status::Failed { &[] } else { RULES };
+    // Operations that fail end early, or late, or never reach the device. A description of a device needs no sample.
+    let is_sample = input.record.counts.ops >= OPS_MIN || input.target().backing == Backing::Simulated;
+    let rules = if input.record.status == Status::Failed || !is_sample { &[] } else { RULES };
     let found = rules.iter().find_map(|rule| rule(&reading)).unwrap_or_else(|| unclear(&reading));
     let found = Verdict { ranking: ranking(&reading, &found), ..found };
     let doubts = doubts(&reading, found.limiter);

@@ -24,6 +24,8 @@ pub enum Experiment {
 
 /// Approximate duration of one experiment, including the steps before and after it.
 pub const EXPERIMENT_NS: u64 = 4_500_000_000;
+/// Approximate duration of a return visit, including the steps before and after it.
+pub const RETURN_VISIT_NS: u64 = 1_800_000_000;
 /// Runs of an experiment: two without the change and two with it.
 pub const RUNS: usize = 4;
 /// Factor by which an experiment multiplies depth, threads or the block size.
@@ -35,9 +37,24 @@ const IN_FLIGHT_MAX: u32 = 4096;
 /// Most threads that an experiment uses; more of them mostly wait for each other.
 const THREADS_MAX: u32 = 256;
 
-/// Returns the test as a closed loop: each operation starts when one ends, as fast as they go.
-pub fn closed(phase: &PlannedPhase) -> PlannedPhase {
-    PlannedPhase { workload: phase.workload.with_arrival(Arrival::Closed), ..phase.clone() }
+/// Returns the test without a change, for a short run after all tests; `None` where another run would not be the same. It is a
+/// closed loop, and ends with the time or after one pass.
+///
+/// An open loop is replaced by a closed one, which reaches the highest rate that the open loop could keep up with.
+/// Buffered reads without a cache drop are excluded, except counted streams: they would read from the cache.
+pub fn unchanged(phase: &PlannedPhase, cache: CacheMode) -> Option<PlannedPhase> {
+    let is_stream = is_counted_stream(phase);
+    if let Work::Data(data) = &phase.workload.work {
+        let keeps = data.reads() && !data.direct && cache == CacheMode::AsIs && !is_stream;
+        if data.verb.is_bytes() || keeps {
+            return None;
+        }
+    }
+    // A second pass would read from the page cache.
+    let passes = phase.stop.passes.filter(|_| phase.stop.time_ns.is_some() || is_stream);
+    let stop = Stop { time_ns: Some(u64::MAX), passes, bytes: phase.stop.bytes, ops: None };
+    let workload = phase.workload.with_arrival(Arrival::Closed);
+    Some(PlannedPhase { workload, stop, group: None, ..phase.clone() })
 }
 
 /// Returns true if a test reads sequentially through the page cache and ends by a count.
@@ -63,25 +80,10 @@ impl Experiment {
     /// All experiments, in the order in which they run.
     pub const ALL: &[Self] = &[Self::Depth, Self::Block, Self::Single, Self::Separate];
 
-    /// Returns the test for this experiment on `phase`; `None` if the experiment does not apply. The test ends with the
-    /// time or after one pass.
-    ///
-    /// An open loop is replaced by a closed one, which reaches the highest rate that the open loop could keep up with.
-    /// Buffered reads without a cache drop are excluded, except counted streams: they would read from the cache.
+    /// Returns the test for this experiment on `phase`; `None` if the experiment does not apply.
     pub fn variant(self, phase: &PlannedPhase, cache: CacheMode) -> Option<Variant> {
-        let mut changed = closed(phase);
-        let is_stream = is_counted_stream(phase);
-        // A second pass would read from the page cache.
-        let passes = phase.stop.passes.filter(|_| phase.stop.time_ns.is_some() || is_stream);
-        changed.stop = Stop { time_ns: Some(u64::MAX), passes, bytes: phase.stop.bytes, ops: None };
-        changed.group = None;
+        let mut changed = unchanged(phase, cache)?;
         let workload = &mut changed.workload;
-        if let Work::Data(data) = &workload.work {
-            let keeps = data.reads() && !data.direct && cache == CacheMode::AsIs && !is_stream;
-            if data.verb.is_bytes() || keeps {
-                return None;
-            }
-        }
         let (change, factor) = match self {
             Self::Single => {
                 let in_flight = workload.in_flight();

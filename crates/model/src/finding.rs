@@ -353,7 +353,7 @@ findings! {
         /// Names and attributes that are nowhere but in memory.
         NamesInMemory { file_system: Name }
     }
-    "inode_search" Remark {
+    "inode_search" Suspect {
         /// ext4 without a journal searched past inodes that were freed a short while ago.
         InodeSearch {}
     }
@@ -397,11 +397,17 @@ findings! {
         /// A rate from too few effective samples for an interval.
         FewParts { parts: Count }
     }
+    "does_not_repeat" Suspect {
+        /// A short run of the same test minutes later gave another rate.
+        DoesNotRepeat { own_ops_per_second: OpsPerSecond, then_ops_per_second: OpsPerSecond, later: Seconds }
+        /// The same where the file system skips the inodes that the test freed.
+        InodesInUse { own_ops_per_second: OpsPerSecond, then_ops_per_second: OpsPerSecond, later: Seconds }
+    }
     "one_run" Remark {
         /// A single run on a disk that guests of a host share.
         OneRun { half_width: Share }
         /// The same where earlier runs show how far the next may lie.
-        OneOfRuns { half_width: Share, runs: Count, low: Share, high: Share }
+        OneOfRuns { runs: Count, low: Share, high: Share }
     }
     "rate_dropped" Remark {
         /// Memory reached its limit of dirty pages; the rates are in bytes.
@@ -436,8 +442,10 @@ findings! {
         Steal { stolen_share: Share }
     }
     "not_running" Suspect {
-        /// Time in which skye was stopped, or had no CPU.
+        /// Time in which skye was stopped, or had no CPU. It is part of the rate.
         NotRunning { stopped_share: Share }
+        /// Time in which skye was stopped, had no CPU, or the machine was suspended. It is no part of the rate.
+        LeftOut { stopped: Seconds }
     }
     "cpu_contention" Suspect {
         /// Threads that waited for a CPU.

@@ -41,7 +41,7 @@ use requested::{
     RequestedTests, SweptTest, add_supported_tests, check_loads, check_shares, expand, phase_id,
 };
 use room::{Room, Rooms, Writes};
-use volume::{estimate, experiments_ns, share_write_limit, stop_of, whole_seconds};
+use volume::{estimate, share_write_limit, stop_of, whole_seconds};
 
 pub use dataset::{DataGroup, Dataset, power_of_two_within};
 pub use precondition::{FILLS, Precondition, ROUNDS_MAX, ROUNDS_MIN};
@@ -65,6 +65,8 @@ pub const PRECISION: Percent = Percent(2.0);
 
 /// Shortest time of a test that experiments may follow. A test with less time is meant to be quick.
 pub const EXPERIMENT_PHASE_NS_MIN: u64 = 1_000_000_000;
+/// Shortest total time of a run with return visits.
+const RETURN_VISITS_TOTAL_NS_MIN: u64 = 60_000_000_000;
 
 /// Everything that will be done, in its order.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -500,32 +502,16 @@ fn plan_from(
     }
     notes.extend(depth_notes(&phases, machine));
     notes.extend(verify_note(request, &phases));
-    let (estimate_ns, estimate_spread_ns) = estimate(
-        &phases,
-        precision_goal,
-        dataset.as_ref(),
-        precondition.as_ref(),
-        repetitions,
-        has_experiments,
-    );
-    let longest_ns = estimate_ns.saturating_add(estimate_spread_ns).saturating_mul(2);
-    let is_zoned = |phase: &PlannedPhase| phase.workload.data().is_some_and(|data| data.zones.is_some());
-    let usual_ns = match phases.iter().any(is_zoned) {
-        // The rate of a whole device is not known in advance, and the request is for all of it.
-        true => SECONDS_MAX.as_ns(),
-        false => whole_seconds(longest_ns.saturating_add(60_000_000_000)),
-    };
-    let total_ns = request.total.map_or(usual_ns, Seconds::as_ns);
-    Ok(Plan {
+    let mut plan = Plan {
         preset: request.preset.clone().unwrap_or_else(|| CUSTOM.into()),
         seed: request.seed,
         label: request.label.clone(),
         repetitions,
         phase_time_ns: time.as_ns(),
         precision_goal,
-        total_ns,
-        estimate_ns: estimate_ns.min(total_ns),
-        estimate_spread_ns: estimate_spread_ns.min(total_ns.saturating_sub(estimate_ns)),
+        total_ns: request.total.map_or(u64::MAX, Seconds::as_ns),
+        estimate_ns: 0,
+        estimate_spread_ns: 0,
         write_limit_bytes,
         bytes_to_write_max,
         cache,
@@ -547,7 +533,21 @@ fn plan_from(
         allow_busy: request.allow.contains(&Allow::Busy),
         allow_low_space,
         allow_shared_directory,
-    })
+    };
+    let (estimate_ns, spread_ns) = estimate(&plan);
+    let longest_ns = estimate_ns.saturating_add(spread_ns).saturating_mul(2);
+    let is_zoned = |phase: &PlannedPhase| phase.workload.data().is_some_and(|data| data.zones.is_some());
+    let usual_ns = match plan.phases.iter().any(is_zoned) {
+        // The rate of a whole device is not known in advance, and the request is for all of it.
+        true => SECONDS_MAX.as_ns(),
+        false => whole_seconds(longest_ns.saturating_add(60_000_000_000)),
+    };
+    if request.total.is_none() {
+        plan.total_ns = usual_ns;
+    }
+    plan.estimate_ns = estimate_ns.min(plan.total_ns);
+    plan.estimate_spread_ns = spread_ns.min(plan.total_ns.saturating_sub(estimate_ns));
+    Ok(plan)
 }
 
 /// Returns the condition under which phases may end before their time. A requested time without a precision is kept to
@@ -634,10 +634,27 @@ impl Plan {
         self.has_experiments && is_tried && can_repeat && is_real
     }
 
-    /// Returns the part of the total time that tests leave to the experiments after them. It is the time that these
-    /// take, but at most a fifth of the total.
+    /// Returns true if a test is run again after all tests. It must be timed, nothing else may repeat it, and the run must have time.
+    pub fn may_revisit(&self, phase: &PlannedPhase) -> bool {
+        let is_repeated = self.repetitions > 1
+            || self.sweep.is_some()
+            || phase.group.is_some()
+            || self.rounds_of(phase).is_some();
+        let is_counted = match &phase.workload.work {
+            Work::Data(data) => data.passes.is_some() || data.zones.is_some(),
+            Work::Files(files) => files.passes.is_some(),
+        };
+        let is_same = || experiment::unchanged(phase, self.cache).is_some();
+        let is_timed = phase.stop.time_ns.is_some() && phase.workload.arrival() == Arrival::Closed;
+        let is_real = phase.engine != Engine::Sim && self.clients.is_none();
+        let has_time = self.total_ns >= RETURN_VISITS_TOTAL_NS_MIN;
+        self.may_probe(phase) && is_real && is_timed && has_time && !is_repeated && !is_counted && is_same()
+    }
+
+    /// Returns the part of the total time that tests leave to the experiments and return visits after them. It is the time that
+    /// these take, but at most a fifth of the total.
     pub fn experiments_ns(&self) -> u64 {
-        experiments_ns(&self.phases, self.has_experiments).min(self.total_ns / 5)
+        volume::experiments_ns(self).min(self.total_ns / 5)
     }
 
     /// Returns the most bytes that each client may still write from this test of a repetition on, with all that comes

@@ -55,6 +55,7 @@ mod columns;
 mod counters;
 mod evidence;
 mod load;
+mod rate;
 mod rounds;
 mod scores;
 mod servers;
@@ -68,6 +69,7 @@ pub use evidence::{
     THREADS_PER_SAMPLE_MAX, Verdict, WaitChannel, sources,
 };
 pub use load::{Flow, Load};
+pub use rate::EFFECTIVE_SAMPLES_MIN;
 pub use rounds::{FillRecord, RoundsWindow, SteadyRound, UntilSteady};
 pub use scores::Scores;
 pub use servers::{CpuShares, NfsdUse, ServerDevice, ServerQuota, ServerUse};
@@ -272,6 +274,9 @@ pieces! {
         /// The steady part, and where the rate changed; null where there were too few intervals to tell.
         #[serde(default)]
         pub steady: Option<Steady>,
+        /// A short run of the same test after all tests; absent where none was made.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub return_visit: Option<ReturnVisit>,
         /// The rounds of a test on files, in their order; at most 3,000.
         #[serde(default, serialize_with = "columns::write", skip_serializing_if = "Vec::is_empty")]
         #[cfg_attr(test, schemars(with = "columns::Rounds"))]
@@ -576,10 +581,22 @@ document! {
         /// neighbours resemble each other; null where unknown.
         #[serde(default)]
         pub effective_samples: Option<f64>,
+        /// Nine of ten repeats in the next minutes are at most this far from the headline, as a share of it. Absent where nothing
+        /// was measured again.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub repeat_half_width: Option<f64>,
         /// When the first worker was done, from the start of the phase.
         pub first_done_ns: u64,
         /// When the last worker was done, before the sync at the end.
         pub last_done_ns: u64,
+    }
+
+    /// A short run of a test without any change, after all tests.
+    pub struct ReturnVisit {
+        /// Time from the start of the run to its start.
+        pub start_ns: u64,
+        /// Its rate, without the sync at the end.
+        pub ops_per_second: f64,
     }
 
     /// The 95 % prediction interval of the rate of another run.
@@ -778,29 +795,6 @@ impl Trust {
         }
     }
 }
-
-impl Rate {
-    /// Returns the rate before any sync at the end: over the steady part, or else over the whole time.
-    pub fn steady_or_whole(&self) -> Option<f64> {
-        self.steady_ops_per_second.or(self.overall_ops_per_second)
-    }
-
-    /// Returns half of the 95 % interval of the headline, as a share of it.
-    pub fn half_width(&self) -> Option<f64> {
-        let half = (self.ci95_high_ops_per_second? - self.ci95_low_ops_per_second?) / 2.0;
-        let share = self.ops_per_second.filter(|rate| *rate > 0.0).map(|rate| half / rate)?;
-        share.is_finite().then_some(share)
-    }
-
-    /// Returns the half width to print: `None` with few effective samples, or if it is as wide as the rate itself.
-    pub fn printed_half_width(&self) -> Option<f64> {
-        let has_enough = self.effective_samples.is_none_or(|parts| parts >= EFFECTIVE_SAMPLES_MIN);
-        self.half_width().filter(|half| *half < 0.995 && has_enough)
-    }
-}
-
-/// Fewest effective samples from which an interval is printed: from fewer, the spread itself is hardly known.
-pub const EFFECTIVE_SAMPLES_MIN: f64 = 8.0;
 
 impl Environment {
     /// Returns the environment of a run on `machine` against `target`.

@@ -39,6 +39,12 @@ pub(crate) fn from_run(run: &Run) -> String {
         (1, _) => sentences.push("One row is marked: see below.".to_owned()),
         (marked, _) => sentences.push(format!("{marked} rows are marked: see below.")),
     }
+    let has_interval = |phase: &PhaseRecord| phase.figures.rate.printed_half_width().is_some();
+    let is_of_repeats = |phase: &PhaseRecord| phase.figures.rate.repeat_half_width.is_some();
+    let is_real = run.environment.target.backing != Backing::Simulated;
+    if is_real && run.phases.iter().any(has_interval) && !run.phases.iter().any(is_of_repeats) {
+        sentences.push("± is of this run alone.".to_owned());
+    }
     sentences.extend(partial(run).map(|rest| format!("The run was ended early: {rest}.")));
     sentences.join(" ")
 }

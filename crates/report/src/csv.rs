@@ -119,6 +119,7 @@ const fn columns() -> &'static [Column] {
             figure(phase.figures.rate.ci95_low_ops_per_second.map(|low| low.max(0.0)))
         }),
         ("ci95_high_ops_per_second", |_, phase| figure(phase.figures.rate.ci95_high_ops_per_second)),
+        ("repeat_half_width", |_, phase| optional(phase.figures.rate.repeat_half_width)),
         ("effective_samples", |_, phase| optional(phase.figures.rate.effective_samples)),
         ("latency_min_ns", |_, phase| latency(phase, |l| Some(l.min))),
         ("latency_mean_ns", |_, phase| latency(phase, |l| Some(l.mean))),

@@ -579,6 +579,9 @@ pub(crate) fn run() -> Run {
     let from_memory = Finding::NamesFromMemory { operations: Count(65_536) };
     phases[8].judged.notes.push(wording::note(from_memory, [Advice::ColdNames {}]));
     limited::all(&mut phases);
+    for rate in phases.iter_mut().map(|phase| &mut phase.figures.rate) {
+        rate.repeat_half_width = rate.printed_half_width();
+    }
     Run {
         schema: SCHEMA.into(),
         skye_version: "0.1.0".into(),

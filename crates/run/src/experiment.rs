@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use model::experiment::{self, Experiment};
 use model::plan::PlannedPhase;
-use model::run::{Interval, Load, PhaseRecord, Response, Status};
+use model::run::{Interval, Load, PhaseRecord, Response, ReturnVisit, Status};
 use model::workload::{CacheMode, DataWork, Engine};
 
 use crate::data_phase::Part;
@@ -18,6 +18,8 @@ use crate::session::{MeasureOptions, Session, Time};
 const CHANGE_SEQUENCE: [bool; experiment::RUNS] = [false, true, true, false];
 /// Time of each such run; the upper end is for loads with few operations.
 const CHANGED_NS: Range<u64> = 850_000_000..2_000_000_000;
+/// Time of a return visit.
+const VISIT_NS: Range<u64> = 1_200_000_000..2_000_000_000;
 /// Operations of each slot that suffice for a rate. Slots of a device with one latency end together: one end more or
 /// less is a fortieth.
 const CHANGED_OPS: f64 = 40.0;
@@ -31,21 +33,22 @@ const START_NS: u64 = 200_000_000;
 const SINGLE_RATE_ERROR: f64 = 0.15;
 
 impl Session {
-    /// Makes an experiment on a phase that gave `record`. It may build on that phase's earlier experiments.
+    /// Makes an experiment on a phase that gave `record`. It leaves `kept_bytes` of the write limit.
     /// Returns `None` if the experiment means nothing, cannot be made, or does not finish.
     pub fn experiment(
         &mut self,
         experiment: Experiment,
         phase: &PlannedPhase,
         record: &PhaseRecord,
+        kept_bytes: u64,
         on_event: &mut dyn FnMut(PhaseEvent<'_>),
     ) -> Option<Response> {
         let variant = experiment.variant(phase, self.plan().cache).filter(|variant| self.fits(variant))?;
-        let plain = PlannedPhase { stop: variant.phase.stop, ..experiment::closed(phase) };
+        let plain = experiment::unchanged(phase, self.plan().cache)?;
         let in_flight = f64::from(variant.phase.workload.in_flight().max(plain.workload.in_flight()));
-        let time_ns = (CHANGED_OPS * in_flight * 1e9 / record.figures.rate.steady_or_whole()?) as u64;
-        let time_ns = time_ns.clamp(CHANGED_NS.start, CHANGED_NS.end);
-        if writes(phase) && self.left_bytes() < bytes_of(record, time_ns) {
+        let time_ns = time_for(record, in_flight, CHANGED_NS)?;
+        let bytes = bytes_of(record, time_ns).saturating_add(kept_bytes);
+        if writes(phase) && self.left_bytes() < bytes {
             return None;
         }
         let mut rates = [const { None }; CHANGE_SEQUENCE.len()];
@@ -83,6 +86,30 @@ impl Session {
         })
     }
 
+    /// Runs a test that gave `record` again, without a change and for a short time. Returns `None` if it cannot be made, does not
+    /// finish, or has no rate.
+    pub fn return_visit(
+        &mut self,
+        phase: &PlannedPhase,
+        record: &PhaseRecord,
+        on_event: &mut dyn FnMut(PhaseEvent<'_>),
+    ) -> Option<ReturnVisit> {
+        let unchanged = experiment::unchanged(phase, self.plan().cache)?;
+        let time_ns = time_for(record, phase.workload.in_flight().into(), VISIT_NS)?;
+        if self.left_bytes() < return_visit_bytes(record) {
+            return None;
+        }
+        let part = self.part_again(phase)?;
+        let short = self.run_for(&unchanged, record.repetition, time_ns, part, on_event)?;
+        let ops_per_second = rate_of(&unchanged, &short)?.per_second;
+        Some(ReturnVisit { start_ns: short.counts.start_ns, ops_per_second })
+    }
+
+    /// Returns the part of the files for another run of a test: the same, unless something below this system keeps it.
+    fn part_again(&mut self, phase: &PlannedPhase) -> Option<Part> {
+        if self.is_cached_below { self.next_part(phase) } else { Some(self.part_of(phase)) }
+    }
+
     /// Runs a load for a time. Returns its record if the run finished.
     fn run_for(
         &mut self,
@@ -113,6 +140,19 @@ impl Session {
 
 fn writes(phase: &PlannedPhase) -> bool {
     phase.workload.data().is_some_and(DataWork::writes)
+}
+
+/// Returns the time of a short run of a test that gave `record`, in a range; `None` if that has no rate.
+fn time_for(record: &PhaseRecord, in_flight: f64, range_ns: Range<u64>) -> Option<u64> {
+    let time_ns = (CHANGED_OPS * in_flight * 1e9 / record.figures.rate.steady_or_whole()?) as u64;
+    Some(time_ns.clamp(range_ns.start, range_ns.end))
+}
+
+/// Returns the bytes that a return visit to this test writes at most.
+pub fn return_visit_bytes(record: &PhaseRecord) -> u64 {
+    let written_share = record.counts.app_bytes_written as f64 / record.counts.bytes.max(1) as f64;
+    let rate = record.figures.rate.bytes_per_second.unwrap_or(0.0) * written_share;
+    (rate * VISIT_NS.end as f64 / 1e9) as u64
 }
 
 /// Returns the bytes that all runs of an experiment write at most, each of this time. A change at most multiplies the rate by

@@ -4,6 +4,7 @@
 //! measured part it samples the rest of the machine (`observe::SystemSampler`). The driver marks the start and the end
 //! of each measured part, so untimed work is in no sum.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ use model::run::{
 use model::target::{Backing, Target};
 use model::workload::{DataVerb, Work};
 use observe::{Flows, Probe, Root, Snapshot, StepReader, SystemSampler, Waits};
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::collect::{Collector, add_frame};
 use crate::room::RoomWatch;
@@ -41,6 +43,8 @@ pub struct Meter {
     machine_read_ns: u64,
     /// Time of the last reading.
     ticked_ns: u64,
+    /// Time by which the clock that counts suspension was ahead of the other one then.
+    boot_time_ahead_ns: u64,
     /// Time of the last watch of the machine's processes, its start, and their watched time in this phase.
     processes_seen_ns: u64,
     processes_start_ns: u64,
@@ -69,7 +73,7 @@ const WATCH_PROCESSES_EVERY_NS: u64 = 500_000_000;
 
 /// Sampling interval of sleeping threads, 6 ms on average. A sample takes a microsecond for each thread. It also takes
 /// a CPU from a worker, which costs ten times as much.
-const SAMPLE_GAP_NS: std::ops::Range<u64> = 3_000_000..9_000_000;
+const SAMPLE_GAP_NS: Range<u64> = 3_000_000..9_000_000;
 /// Clients for each CPU that sample at the full rate. Their samples then take some percent of it.
 const SAMPLERS_PER_CPU: u64 = 4;
 /// Interval between readings of the machine's counters by a client that leaves the machine to another one. It still sees
@@ -79,6 +83,12 @@ const MACHINE_EVERY_NS: u64 = 1_000_000_000;
 /// Shortest pause between two readings, which are due ten times a second, in which this process did not run. Threads of a
 /// busy machine wait for a CPU for less.
 const PAUSE_MIN_NS: u64 = 1_000_000_000;
+
+/// Returns the time by which the clock that runs while the machine is suspended is ahead of the workers' clock.
+fn boot_time_ahead_ns() -> u64 {
+    let boot = clock_gettime(ClockId::Boottime);
+    (boot.tv_sec as u64 * 1_000_000_000 + boot.tv_nsec as u64).saturating_sub(Monotonic.now_ns())
+}
 
 /// Sums over the measured parts of one phase, and results derived from them.
 #[derive(Debug, Clone, Default)]
@@ -93,8 +103,10 @@ pub struct PhaseSums {
     pub measured_ns: u64,
     /// Calls of the workers.
     calls: OwnIo,
-    /// Time in which this process did not run.
-    not_running_ns: u64,
+    /// Times in which this process did not run, on the clock of the workers.
+    pub pauses: Vec<Range<u64>>,
+    /// Time for which the machine was suspended.
+    suspended_ns: u64,
     /// Other observations of machine and server.
     pub system: SystemUse,
     /// Work of the layers.
@@ -140,6 +152,7 @@ impl Meter {
             skips_machine: false,
             machine_read_ns: 0,
             ticked_ns: 0,
+            boot_time_ahead_ns: 0,
             processes_seen_ns: 0,
             processes_start_ns: 0,
             processes_watched_ns: 0,
@@ -301,15 +314,22 @@ impl Meter {
         self.flows.begin();
         self.part_start_ns = Monotonic.now_ns();
         (self.machine_read_ns, self.ticked_ns) = (self.part_start_ns, self.part_start_ns);
+        self.boot_time_ahead_ns = boot_time_ahead_ns();
     }
 
     /// Returns the changes since the last call, or since the part began. Those of a machine that another client watches
     /// may follow later.
     pub fn tick(&mut self) -> Frame {
         let now_ns = Monotonic.now_ns();
-        let pause_ns = now_ns.saturating_sub(std::mem::replace(&mut self.ticked_ns, now_ns));
-        if pause_ns >= PAUSE_MIN_NS {
-            self.observed.not_running_ns += pause_ns;
+        let before_ns = std::mem::replace(&mut self.ticked_ns, now_ns);
+        if now_ns.saturating_sub(before_ns) >= PAUSE_MIN_NS {
+            self.observed.pauses.push(before_ns..now_ns);
+        }
+        // Only one of these clocks runs while the machine is suspended.
+        let ahead_ns = boot_time_ahead_ns();
+        let suspended_ns = ahead_ns.saturating_sub(std::mem::replace(&mut self.boot_time_ahead_ns, ahead_ns));
+        if suspended_ns >= PAUSE_MIN_NS {
+            self.observed.suspended_ns += suspended_ns;
         }
         let is_own = self.skips_machine && now_ns < self.machine_read_ns + MACHINE_EVERY_NS;
         if is_own {
@@ -330,7 +350,8 @@ impl Meter {
         let mut system =
             self.system_sampler.take(self.observed.measured_ns, self.processes_watched_ns.max(1));
         system.calls = call_use(&self.observed.calls);
-        system.not_running_ns = Some(self.observed.not_running_ns).filter(|ns| *ns > 0);
+        let paused_ns: u64 = self.observed.pauses.iter().map(|pause| pause.end - pause.start).sum();
+        system.not_running_ns = Some(paused_ns + self.observed.suspended_ns).filter(|ns| *ns > 0);
         let samples = self.waits.call_samples().max(1) as f64;
         let blocked_in = self.waits.calls_blocked();
         PhaseSums {

@@ -8,16 +8,18 @@
 //! rate into the cache is a separate figure. The headline of tests on files is operations over the measured time of all
 //! rounds, and its interval comes from the rounds.
 
+use std::ops::Range;
+
 use engine::bytes::CHUNK_CALLS;
 use engine::files::Unexpected;
 use model::mix::NamedMix;
 use model::plan::{Plan, PlannedPhase};
 use model::run::{
-    Counts, EngineRecord, Extents, Figures, Judgement, Latency, Load, Observations, PhaseRecord, Rate,
-    Residency, RoundRecord, SlowestCalls, Status, Step, WorkloadRecord,
+    Counts, EngineRecord, Extents, Figures, Interval, Judgement, Latency, Load, Observations, PhaseRecord,
+    Rate, Residency, RoundRecord, SlowestCalls, Status, Step, WorkloadRecord,
 };
 use model::target::{Target, TargetKind};
-use model::workload::{CacheMode, DataVerb, DataWork, Engine, FileVerb, Work};
+use model::workload::{Arrival, CacheMode, DataVerb, DataWork, Engine, FileVerb, Work};
 use model::{UserError, spec};
 
 use crate::collect::{self, Collector, Distribution};
@@ -47,6 +49,8 @@ pub struct PhaseContext<'a> {
     pub is_interrupted: bool,
     /// Time from the start of the run to the start of the phase.
     pub start_ns: u64,
+    /// Start of the phase on the clock of the workers.
+    pub clock_start_ns: u64,
 }
 
 /// Returns the record of a phase in which nothing was measured, with the reason.
@@ -141,9 +145,15 @@ pub fn record(
     let mut workload_record = WorkloadRecord::new(workload, size_bytes, measured.files, plan.cache);
     workload_record.rate_ops_per_second = measured.rate_ops_per_second;
     let untried = untried(phase, repetition, status, "");
+    // Operations of an open loop were due in a pause, too. Those of rounds have their own times.
+    let counts_pauses = data.is_none() || workload.arrival() != Arrival::Closed;
+    let pauses = observed.pauses.iter().filter(|_| !counts_pauses);
+    let (running, paused) = without_pauses(collected.intervals(), pauses, context.clock_start_ns);
+    measured.times.paused_ns = paused.iter().map(|interval| interval.length_ns).sum();
+    measured.times.paused_ops = paused.iter().map(|interval| interval.ops).sum();
     // After some workers have ended, the rate is no longer the same. Rates of zones differ by their nature.
     let has_one_rate = workload.is_continuous() && data.is_none_or(|data| data.zones.is_none());
-    let all = || SteadyState::from_intervals(collected.intervals(), measured.times.first_done_ns);
+    let all = || SteadyState::from_intervals(&running, measured.times.first_done_ns);
     let by_rounds = collected.rounds.as_ref().and_then(Rounds::steady);
     let state = match by_rounds {
         Some((time, rate)) => SteadyState::from_rounds(collected.intervals(), &time, rate).or_else(all),
@@ -151,11 +161,12 @@ pub fn record(
     };
     let latency = collected.operations.latency().filter(|_| has_latency).map(|whole| {
         // Of the same part as the rate; the extremes are of all operations.
-        let all = collected.intervals();
-        let intervals = state.as_ref().map_or(all, |state| state.part(all));
+        let intervals = state.as_ref().map_or(&running[..], |state| state.part(&running));
         let operations = Distribution::from_intervals(intervals);
-        let (min, max) = (whole.min, whole.max);
-        let latency = Latency { min, max, ..operations.latency().unwrap_or(whole) };
+        let ends = if paused.is_empty() { Some(&whole) } else { None };
+        let found = operations.latency();
+        let (min, max) = ends.or(found.as_ref()).map_or((whole.min, whole.max), |ends| (ends.min, ends.max));
+        let latency = Latency { min, max, ..found.unwrap_or(whole) };
         let latency = steady_state::with_intervals(latency, &operations.buckets(), intervals, context.seed);
         (latency, operations.encoded().or_else(|| collected.operations.encoded()))
     });
@@ -253,6 +264,10 @@ pub struct Times {
     pub first_done_ns: u64,
     /// Time at which the last worker was done, before the sync at the end.
     pub last_done_ns: u64,
+    /// Time in which this process did not run, which no rate counts.
+    pub paused_ns: u64,
+    /// Operations of that time.
+    pub paused_ops: u64,
 }
 
 /// A timed test that lacks more than this part of its shortest time, as a divisor, was cut short. The interval of any other
@@ -331,6 +346,7 @@ impl PhaseTotals {
                 cached_writes: data.writes() && !data.direct && data.sync.has_final_sync(),
                 first_done_ns: outcome.first_done_ns,
                 last_done_ns: outcome.last_done_ns,
+                ..Times::default()
             },
             missed: outcome.missed,
             features: outcome.features,
@@ -407,7 +423,11 @@ pub fn rate(
     state: Option<&SteadyState>,
     rounds: &[RoundRecord],
 ) -> Rate {
-    let per_second = |ns: u64| (ns > 0 && collected.ops > 0).then(|| collected.ops as f64 * 1e9 / ns as f64);
+    let ops = collected.ops.saturating_sub(times.paused_ops);
+    let per_second = |ns: u64| {
+        let ns = ns.saturating_sub(times.paused_ns);
+        (ns > 0 && ops > 0).then(|| ops as f64 * 1e9 / ns as f64)
+    };
     let whole = per_second(times.work_ns);
     let durable = times.durable_ns.and_then(per_second);
     let sync_ns = times.durable_ns.map_or(0, |durable_ns| durable_ns.saturating_sub(times.work_ns));
@@ -445,9 +465,24 @@ pub fn rate(
         effective_samples: ci95.map(|_| {
             state.map_or_else(|| steady_state::independent_rounds(rounds), |state| state.independent)
         }),
+        repeat_half_width: None,
         first_done_ns: times.first_done_ns,
         last_done_ns: times.last_done_ns,
     }
+}
+
+/// Returns the intervals in which this process ran, and the others. Pauses are on the clock of the workers, on which the phase
+/// started at `start_ns`.
+fn without_pauses<'a>(
+    intervals: &[Interval],
+    pauses: impl Iterator<Item = &'a Range<u64>> + Clone,
+    start_ns: u64,
+) -> (Vec<Interval>, Vec<Interval>) {
+    let is_running = |interval: &Interval| {
+        let from_ns = start_ns + interval.start_ns;
+        pauses.clone().all(|pause| from_ns >= pause.end || from_ns + interval.length_ns <= pause.start)
+    };
+    intervals.iter().cloned().partition(is_running)
 }
 
 /// Returns the rate of the steady part with its share of the sync at the end, which made everything durable.
@@ -531,6 +566,26 @@ mod tests {
             ..Times::default()
         };
         (collected, times)
+    }
+
+    #[test]
+    fn pause_of_process_is_no_part_of_rate() {
+        let interval = |number: u64| Interval {
+            start_ns: number * 100,
+            length_ns: 100,
+            ops: 5,
+            bytes: 0,
+            histogram: Vec::new(),
+            frame: None,
+        };
+        let intervals: Vec<_> = (0..10).map(interval).collect();
+        let (running, paused) = without_pauses(&intervals, std::iter::once(&(1250..1500)), 1000);
+        let starts = |all: &[Interval]| all.iter().map(|interval| interval.start_ns).collect::<Vec<_>>();
+        assert_eq!(starts(&paused), [200, 300, 400]);
+        assert_eq!((running.len(), starts(&running)[2]), (7, 500));
+        let (collected, times) = times(false);
+        let times = Times { paused_ns: 2_000_000_000, paused_ops: 2_000, durable_ns: None, ..times };
+        assert_eq!(rate(&collected, &times, None, None, &[]).overall_ops_per_second, Some(1000.0));
     }
 
     #[test]

@@ -57,7 +57,7 @@ pub struct Session {
     /// Bytes that it may still write.
     budget: Arc<Budget>,
     /// True if something below this system keeps data that was read, so that nothing may be read twice.
-    is_cached_below: bool,
+    pub(crate) is_cached_below: bool,
     /// Slices of the part set aside that experiments have read.
     slices_read: u64,
     last_id: String,
@@ -344,7 +344,7 @@ impl Session {
         on_event: &mut dyn FnMut(PhaseEvent<'_>),
     ) -> PhaseRecord {
         let precision_goal = self.plan.precision_goal_of(phase);
-        let part = if self.has_experiment_part(phase) { Part::Measured } else { Part::Whole };
+        let part = self.part_of(phase);
         let record = self.measure(
             phase,
             repetition,
@@ -429,6 +429,11 @@ impl Session {
             .then_some(Part::ExperimentSlice { slice: slice % slices, slices })
     }
 
+    /// Returns the part of the files that a test works on.
+    pub(crate) fn part_of(&self, phase: &PlannedPhase) -> Part {
+        if self.has_experiment_part(phase) { Part::Measured } else { Part::Whole }
+    }
+
     /// Returns true if a run of an experiment ends with its slice.
     pub(crate) fn ends_with_slice(&self, part: Part) -> bool {
         self.is_cached_below && part != Part::Whole
@@ -486,6 +491,7 @@ impl Session {
             local_cpus: local_cpus.as_deref(),
             is_interrupted: self.interrupt.load(Ordering::Relaxed),
             start_ns: start_ns.map_or(0, |start_ns| start_ns.saturating_sub(self.start_ns)),
+            clock_start_ns: start_ns.unwrap_or(0),
         };
         let mut record = record::record(&context, phase, repetition, totals, collected, &observed);
         record.seen.conditions = match &self.place {

@@ -461,6 +461,7 @@ impl ClientAggregate {
             cached_writes,
             first_done_ns: window.1,
             last_done_ns,
+            ..Times::default()
         };
         let state = SteadyState::from_intervals(collected.intervals(), times.first_done_ns);
         let mut rate = record::rate(&collected, &times, block_bytes, state.as_ref(), &[]);

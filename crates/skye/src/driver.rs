@@ -444,6 +444,7 @@ impl Driver {
         }
         if hang_detection::first_hung_call().is_none() {
             self.experiment(&mut *side);
+            self.return_visits(&mut *side);
         }
         self.rejudge_all();
         self.close(side)

@@ -7,8 +7,8 @@
 //! Invariants:
 //! - Pure: the same numbers give the same result. No I/O, no clock, no threads; random draws have a seed.
 //! - No input makes a function panic, and every result is finite. An impossible result is `None`.
-//! - An interval contains its own value. All intervals are for 95 %. All but that of the next value are for this run
-//!   only: another run differs by more than chance within one.
+//! - An interval contains its own value. Intervals are for 95 %, and those of repeats for 90 %. All others but that of the next
+//!   value are for this run only: another run differs by more than chance within one.
 //! - Neighbours in time are never taken to be independent, except where they are too few to show their correlation.
 //! - This crate knows nothing of storage and uses no other crate of the workspace.
 
@@ -19,6 +19,7 @@ mod modes;
 mod permutation;
 mod quantiles;
 mod rate;
+mod repeats;
 mod rounds;
 mod share;
 mod short_series;
@@ -30,6 +31,7 @@ pub use interval::{Interval, VALUES_MIN, independent, interval_of_mean, predicti
 pub use modes::{Mode, modes};
 pub use quantiles::{Quantile, quantiles};
 pub use rate::{Analysis, STEADY_TICKS, Segment, Tick, analyse};
+pub use repeats::{RepeatedTest, repeat_distances};
 pub use rounds::{EXCURSION_MAX, SLOPE_MAX, WINDOW_ROUNDS, Window, steady_round, window};
 pub use share::interval_of_share;
 pub use short_series::{Level, SHORT_SERIES_MIN, levels_of_short_series, middle};

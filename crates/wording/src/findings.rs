@@ -223,8 +223,8 @@ findings! {
 
     "several_passes" "`?`"
         when "direct `read`, more than one pass; later passes were more than 20 % faster, and by more than chance explains"
-        means "A cache below this system may hold the data of the first pass.":
-        LaterPassesFaster "later passes were faster", "later passes were {gain} faster than the first of {passes}: the first may have filled a cache below this system";
+        means "Something may hold what the first pass read. No counter of this system shows it.":
+        LaterPassesFaster "later passes were faster", "later passes were {gain} faster than the first of {passes}";
 
     "fewer_files" "`?`"
         when "tests on files; the time was too short to create all of them"
@@ -252,7 +252,7 @@ findings! {
         NamesFromClient "metadata came from memory", "metadata came from this system's memory: only {sent_bytes} were sent to the server for {operations} operations";
         NamesInMemory "metadata came from memory", "metadata came from memory: {file_system} keeps it only there";
 
-    "inode_search" "`·`"
+    "inode_search" "`?`"
         when "`create` `mkdir` `symlink` `copy` on ext4 without a journal. Operations take more than 0.1 ms on average. The threads spend over 80 % of their time in the kernel or waiting for a CPU"
         means "ext4 does not reuse inodes for minutes after a deletion, and skips them when it searches for a free one.":
         InodeSearch "ext4 searched for free inodes", "ext4 without a journal does not reuse inodes for 1 to 5 minutes after a deletion, and skipping them costs CPU time";
@@ -294,21 +294,27 @@ findings! {
         WideInterval "± above the precision goal", "± {half_width}, goal {wanted}";
         FewParts "± is unknown", "the run has {parts} effective samples, too few for a ±";
 
+    "does_not_repeat" "`?`"
+        when "a short run of the same test after all tests differs by a factor of more than 1.19. It also exceeds the interval inside the run"
+        means "The number is that of one moment. The line gives both rates.":
+        DoesNotRepeat "another rate later", "{own_ops_per_second}; {then_ops_per_second} in the same test {later} later";
+        InodesInUse "another rate later", "{own_ops_per_second}; {then_ops_per_second} in the same test {later} later: ext4 without a journal skips the inodes of deleted files for 1 to 5 minutes";
+
     "one_run" "`·`"
         when "one repetition on a disk of a virtual machine"
-        means "The interval covers this run only, and other guests of the host affect the next run. Once 4 runs are saved, the remark gives the range in which to expect the next rate.":
+        means "Other guests of the host affect the next run. Once 4 runs are saved, the remark gives the range in which to expect the next rate.":
         OneRun "another run may differ more", "± {half_width} covers this run only: on a virtual disk another run may differ more";
-        OneOfRuns "another run may differ more", "± {half_width} covers this run only: after {runs} runs here, expect another at {low} to {high} of this rate";
+        OneOfRuns "another run may differ more", "after {runs} runs here, expect another at {low} to {high} of this rate";
 
     "rate_dropped" "`?`; `·` for writes through the page cache"
         when "the rate fell by more than 20 % and stayed down, without foreign I/O"
-        means "A cache filled up or burst credits ran out. With `·`, dirty pages may have reached their limit. The remark gives the rates before and after.":
-        MemoryFilled "rate drop at the dirty limit", "after {moved_bytes} and {at_seconds} the rate fell from {first_bytes_per_second} to {then_bytes_per_second}: dirty pages may have reached their limit. The table shows the mean";
-        MemoryFilledByOps "rate drop at the dirty limit", "after {at_seconds} the rate fell from {first_ops_per_second} to {then_ops_per_second}: dirty pages may have reached their limit. The table shows the mean";
-        RanOut "the rate dropped", "after {moved_bytes} and {at_seconds} the rate fell from {first_bytes_per_second} to {then_bytes_per_second}: a cache may have filled up, or burst credits run out. The table shows the rate after the drop";
-        RanOutByOps "the rate dropped", "after {at_seconds} the rate fell from {first_ops_per_second} to {then_ops_per_second}: a cache may have filled up, or burst credits run out. The table shows the rate after the drop";
-        RanOutMean "the rate dropped", "after {moved_bytes} and {at_seconds} the rate fell from {first_bytes_per_second} to {then_bytes_per_second}: a cache may have filled up, or burst credits run out. The table shows the mean";
-        RanOutMeanByOps "the rate dropped", "after {at_seconds} the rate fell from {first_ops_per_second} to {then_ops_per_second}: a cache may have filled up, or burst credits run out. The table shows the mean";
+        means "The remark gives the rates before and after. With `·`, the kernel held back writers of dirty pages.":
+        MemoryFilled "rate drop at the dirty limit", "after {moved_bytes} and {at_seconds} the rate fell from {first_bytes_per_second} to {then_bytes_per_second}: the kernel held back writers of dirty pages. The table shows the mean";
+        MemoryFilledByOps "rate drop at the dirty limit", "after {at_seconds} the rate fell from {first_ops_per_second} to {then_ops_per_second}: the kernel held back writers of dirty pages. The table shows the mean";
+        RanOut "the rate dropped", "after {moved_bytes} and {at_seconds} the rate fell from {first_bytes_per_second} to {then_bytes_per_second}. The table shows the rate after the drop";
+        RanOutByOps "the rate dropped", "after {at_seconds} the rate fell from {first_ops_per_second} to {then_ops_per_second}. The table shows the rate after the drop";
+        RanOutMean "the rate dropped", "after {moved_bytes} and {at_seconds} the rate fell from {first_bytes_per_second} to {then_bytes_per_second}. The table shows the mean";
+        RanOutMeanByOps "the rate dropped", "after {at_seconds} the rate fell from {first_ops_per_second} to {then_ops_per_second}. The table shows the mean";
 
     "rate_capped" "`·`"
         when "closed loops on data; the rates of half seconds agree within 0.5 %, much closer than their latencies allow"
@@ -330,10 +336,11 @@ findings! {
         means "The host is busy.":
         Steal "the hypervisor took CPU time", "the hypervisor took {stolen_share} of the threads' time";
 
-    "not_running" "`?` if 10 % or more, else `·`"
-        when "skye did not run for more than 5 % of the test"
-        means "It was stopped, or had no CPU.":
+    "not_running" "`?`; `·` for files and open loops below 10 %"
+        when "skye did not run for a second or more; of tests on files and of open loops, for more than 5 % of the test"
+        means "It was stopped, had no CPU, or the machine was suspended. Closed loops on data leave that time out.":
         NotRunning "skye did not run", "skye did not run for {stopped_share} of the test: it was stopped, or had no CPU";
+        LeftOut "skye did not run", "skye did not run for {stopped}; that time does not count";
 
     "cpu_contention" "`?` if 10 % or more, else `·`"
         when "threads waited for a CPU for more than 5 % of their time. With more threads than CPUs, only if other programs used a quarter of a CPU"

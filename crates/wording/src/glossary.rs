@@ -7,8 +7,8 @@ pub const GLOSSARY: &[(&str, &str)] = &[
     ("ops/s", "Operations on files per second."),
     (
         "±",
-        "Half the width of the 95 % interval of the rate in this run. Another run may differ more; the remark \
-         one_run in `skye why` shows by how much, if the store has enough runs.",
+        "Nine of ten repeats in the next minutes are this close to the rate. Where the run says so, it is half of the \
+         95 % interval of this run alone. The remark one_run has the range of another run, if the store has enough.",
     ),
     ("p50", "The median latency: half of the operations took no longer."),
     ("p99", "The latency that 99 % of the operations did not exceed."),
@@ -28,8 +28,8 @@ pub const GLOSSARY: &[(&str, &str)] = &[
     ),
     (
         "?",
-        "The number may be off by more than its ±: other programs disturbed the test, the rate changed, or a \
-         lower cache served it.",
+        "The number may be off by more than its ±. A repeat differed, other programs disturbed the test, the rate \
+         changed, or a lower cache served it.",
     ),
     ("·", "A remark: worth knowing, and no reason to doubt the number."),
     (

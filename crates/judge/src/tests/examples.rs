@@ -7,7 +7,7 @@ use model::layer::LayerKind;
 use model::request::Seconds;
 use model::run::{
     CompressibleProbe, Conditions, DriveTemperature, Helper, MaintenanceRecord, Mark, Mode, Reread,
-    RoundRecord, RoundsWindow, SteadyRound, SystemUse, Trust, UntilSteady,
+    RoundRecord, RoundsWindow, SampledThreads, SteadyRound, SystemUse, Trust, UntilSteady, WaitChannel,
 };
 use model::size::Size;
 use model::target::{Backing, Device, DeviceKind};
@@ -515,7 +515,7 @@ examples! {
     cold_stat_from_cache: cold_names QUIET, "stat:cold", |w| w.set_name_read_bytes(0);
     warm_stat_with_device_reads: cold_names QUIET, "stat", |w| w.set_name_read_bytes(290);
 
-    slow_create_without_journal: inode_search REMARK, "create",
+    slow_create_without_journal: inode_search SUSPECT, "create",
         |w| {
             w.target().geometry.journal = Some("none".into());
             w.latency().mean = 400_000;
@@ -652,6 +652,19 @@ examples! {
             w.changes(3.5, 65_536.0, 512.0, 0);
         };
     dirty_page_limit_reached: rate_dropped REMARK,
+        "write:seq1m:buffered",
+        |w| {
+            w.changes(1.0, 2_000.0, 100.0, 2_000 << 20);
+            w.record.seen.wait_channels = vec![WaitChannel {
+                of: SampledThreads::Workers,
+                class: None,
+                symbol: "balance_dirty_pages_ratelimited_flags".into(),
+                share: 0.9,
+                samples: 900,
+                operations: Vec::new(),
+            }];
+        };
+    buffered_drop_without_throttled_writer: rate_dropped SUSPECT,
         "write:seq1m:buffered", |w| w.changes(1.0, 2_000.0, 100.0, 2_000 << 20);
     drop_of_a_fifth: rate_dropped QUIET, "write:seq1m", |w| w.changes(1.5, 6_000.0, 4_900.0, 1 << 30);
     drop_with_recovery: rate_dropped QUIET, "write:seq1m",
@@ -722,7 +735,23 @@ examples! {
     steal_of_5_percent: steal QUIET, "read:rnd4k", |w| w.budget().steal = 0.05;
 
     run_stopped_for_half_of_test: not_running SUSPECT, "read:rnd4k", |w| stop(w, 2);
-    run_stopped_for_hundredth_of_test: not_running QUIET, "read:rnd4k", |w| stop(w, 100);
+    run_stopped_for_half_of_file_test: not_running SUSPECT, "stat", |w| stop(w, 2);
+    run_stopped_for_hundredth_of_file_test: not_running QUIET, "stat", |w| stop(w, 100);
+
+    return_visit_with_half_the_rate: does_not_repeat SUSPECT, "read:rnd4k", |w| w.return_visit(0.5);
+    return_visit_with_nearly_the_same_rate: does_not_repeat QUIET, "read:rnd4k", |w| w.return_visit(0.9);
+    return_visit_among_used_inodes: does_not_repeat SUSPECT, "create",
+        |w| {
+            w.target().geometry.journal = Some("none".into());
+            w.return_visit(0.1);
+        };
+    return_visit_to_slow_create: does_not_repeat QUIET, "create",
+        |w| {
+            w.target().geometry.journal = Some("none".into());
+            w.latency().mean = 400_000;
+            w.budget().kernel = 0.9;
+            w.return_visit(4.0);
+        };
 
     single_run_in_kvm_guest: one_run REMARK, "read:rnd4k",
         |w| w.environment.virtualisation = Some("kvm".into());

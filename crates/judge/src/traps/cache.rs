@@ -234,6 +234,11 @@ fn several_passes(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     if input.record.counts.passes < REREADS_MIN || input.keeps_requested_rate() || data.is_skewed() {
         return None;
     }
+    // A limit that was raised, or a quota, also makes the first pass slower.
+    let quota = input.record.seen.budget.as_ref().and_then(|budget| budget.quota).unwrap_or(0.0);
+    if quota > CONTAMINATION || super::disturbance::limit_changed(input).is_some() {
+        return None;
+    }
     let (first, later) = first_and_later(input, input.record.workload.size_bytes / data.block_bytes.max(1))?;
     // Chance explains a smaller gain without a cache.
     let chance = 3.0 * input.half_width().unwrap_or(0.0);

@@ -2,7 +2,7 @@
 
 use model::advice::Advice;
 use model::disturbance::{FOREIGN_CPUS_MAX, SHARE_MAX};
-use model::figure::{BytesPerSecond, Celsius, Count, Maintenance, OpsPerSecond, Share};
+use model::figure::{BytesPerSecond, Celsius, Count, Maintenance, OpsPerSecond, Seconds, Share};
 use model::finding::Finding;
 use model::run::Cap;
 
@@ -33,7 +33,7 @@ fn steal(input: &JudgeInput<'_>) -> Option<TrapFinding> {
 }
 
 /// A limit on I/O that was changed during a test that reached it: it is listed with both values.
-fn limit_changed(input: &JudgeInput<'_>) -> Option<TrapFinding> {
+pub(super) fn limit_changed(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let caps = &input.record.seen.system.as_ref()?.caps;
     let is_same = |one: &Cap, other: &Cap| {
         (&one.source, &one.device, one.is_read) == (&other.source, &other.device, other.is_read)
@@ -103,6 +103,9 @@ fn maintenance(input: &JudgeInput<'_>) -> Option<TrapFinding> {
 /// A pause of the whole program.
 fn not_running(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let not_running_ns = input.record.seen.system.as_ref()?.not_running_ns?;
+    if input.data().is_some() && input.record.workload.arrival == "closed_loop" {
+        return Some(Finding::LeftOut { stopped: Seconds(not_running_ns as f64 / 1e9) }.into());
+    }
     let stopped_share = not_running_ns as f64 / 1e9 / input.seconds();
     (stopped_share > SHARE_MAX).then(|| Finding::NotRunning { stopped_share: Share(stopped_share) }.into())
 }

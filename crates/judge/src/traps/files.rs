@@ -88,7 +88,7 @@ fn metadata_cache(input: &JudgeInput<'_>) -> Option<TrapFinding> {
 }
 
 /// ext4 without a journal, which searches past inodes that were freed a short while ago.
-fn inode_search(input: &JudgeInput<'_>) -> Option<TrapFinding> {
+pub(super) fn inode_search(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let files = input.files()?;
     let slow = input.record.figures.latency_ns.as_ref().is_some_and(|latency| latency.mean > SEARCH_NS);
     let busy = input.record.seen.budget.as_ref().is_some_and(|budget| budget.kernel + budget.run_queue > 0.8);

@@ -2,12 +2,13 @@
 
 use model::advice::Advice;
 use model::figure::{
-    Bytes, BytesPerSecond, Count, LATENCY_MAX_NS, LatencyNs, Modes, OpsPerSecond, Seconds, Share,
+    Bytes, BytesPerSecond, Count, LATENCY_MAX_NS, LatencyNs, Modes, OpsPerSecond, Seconds, Share, WaitClass,
 };
 use model::finding::Finding;
 use model::plan::CUSTOM;
 use model::run::{EFFECTIVE_SAMPLES_MIN, Interval, UntilSteady};
 
+use crate::wait_channels::class;
 use crate::{JudgeInput, TrapFinding};
 
 traps!(
@@ -17,6 +18,7 @@ traps!(
     never_steady,
     steady_rounds,
     wide_interval,
+    does_not_repeat,
     one_run,
     rate_dropped,
     rate_capped,
@@ -34,6 +36,8 @@ const RUN_QUEUE_MAX: f64 = 0.2;
 /// Factor by which an interval may be wider than wanted. A test ends as soon as the interval is narrow enough, and its
 /// last operations may widen it a little.
 const SLACK: f64 = 1.25;
+/// A repeat that differs by more than this is named, as a natural logarithm of the ratio.
+const REPEAT_DISTANCE_MAX: f64 = 0.17;
 /// Fewest intervals of the time axis that can be called steady.
 const STEADY_INTERVALS: usize = 20;
 /// Change from the first to the last quarter, as a share, below which nothing has drifted, as for `stats`.
@@ -225,6 +229,33 @@ fn wide_interval(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     Some(TrapFinding::new(finding, longer(input)))
 }
 
+/// A test that gave another rate minutes later.
+fn does_not_repeat(input: &JudgeInput<'_>) -> Option<TrapFinding> {
+    let figures = &input.record.figures;
+    let (visit, own) = figures.return_visit.as_ref().zip(figures.rate.steady_or_whole())?;
+    let distance = (visit.ops_per_second / own).ln().abs();
+    // Another trap names this cause.
+    let is_reported = super::files::inode_search(input).is_some();
+    if is_reported || distance <= REPEAT_DISTANCE_MAX.max(input.half_width().unwrap_or(0.0)) {
+        return None;
+    }
+    let later_ns = visit.start_ns.saturating_sub(input.record.counts.start_ns);
+    let [own_ops_per_second, then_ops_per_second] = [own, visit.ops_per_second].map(OpsPerSecond);
+    let later = Seconds(later_ns as f64 / 1e9);
+    let skips_inodes =
+        input.files().is_some_and(|files| files.takes_inodes()) && input.target().delays_inode_reuse();
+    Some(match skips_inodes && visit.ops_per_second < own {
+        true => TrapFinding::new(
+            Finding::InodesInUse { own_ops_per_second, then_ops_per_second, later },
+            [Advice::WaitForInodes {}],
+        ),
+        false => TrapFinding::new(
+            Finding::DoesNotRepeat { own_ops_per_second, then_ops_per_second, later },
+            [Advice::Repeat {}],
+        ),
+    })
+}
+
 /// A single run on a disk that the guests of a host share.
 fn one_run(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let is_shared = input.is_on_virtual_disk() && input.is_on_devices();
@@ -233,12 +264,14 @@ fn one_run(input: &JudgeInput<'_>) -> Option<TrapFinding> {
         return None;
     }
     let half_width = Share(half);
+    let is_of_run = input.record.figures.rate.repeat_half_width.is_none();
     Some(match (&input.record.figures.prediction_interval, input.record.figures.rate.ops_per_second) {
         (Some(next), Some(own)) => {
             let [low, high] = [next.low_ops_per_second, next.high_ops_per_second].map(|end| Share(end / own));
-            Finding::OneOfRuns { half_width, runs: Count(next.runs), low, high }.into()
+            Finding::OneOfRuns { runs: Count(next.runs), low, high }.into()
         }
-        _ => TrapFinding::new(Finding::OneRun { half_width }, [Advice::Repeat {}]),
+        _ if is_of_run => TrapFinding::new(Finding::OneRun { half_width }, [Advice::Repeat {}]),
+        _ => return None,
     })
 }
 
@@ -273,7 +306,9 @@ pub(super) fn rate_dropped(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let bytes = input.record.workload.block_bytes.filter(|_| change.bytes > 0);
     let (moved_bytes, at_seconds) = (Bytes(change.bytes), Seconds(change.at_ns as f64 / 1e9));
     let ops = [change.before_ops_per_second, last.after_ops_per_second];
-    let is_cached = input.record.figures.rate.into_cache_ops_per_second.is_some();
+    let mut channels = input.record.seen.wait_channels.iter();
+    let held_back = channels.any(|site| class(&site.symbol, true) == Some(WaitClass::Dirty));
+    let is_cached = input.record.figures.rate.into_cache_ops_per_second.is_some() && held_back;
     let is_after = steady.is_steady && input.record.figures.rate.steady_ops_per_second.is_some();
     let finding = if let Some(block) = bytes {
         let [first_bytes_per_second, then_bytes_per_second] =

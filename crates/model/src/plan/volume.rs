@@ -1,7 +1,8 @@
 //! How much is done: when each phase ends, its part of the write limit, and about how long everything takes.
 
 use super::precondition::has_rounds;
-use super::{Clients, Dataset, PlannedPhase, PrecisionGoal, Precondition, ROUNDS_MAX, ROUNDS_MIN, Stop};
+use super::{Clients, Dataset, Plan, PlannedPhase, ROUNDS_MAX, ROUNDS_MIN, Stop};
+use crate::experiment::RETURN_VISIT_NS;
 use crate::request::Seconds;
 use crate::size;
 use crate::target::Target;
@@ -211,14 +212,9 @@ const BETWEEN_TESTS_NS: (f64, f64) = (120_000_000.0, 300_000_000.0);
 /// The estimate is the measured time, plus the usual time for making and undoing files, laying out and filling data and
 /// experiments. The uncertainties of tests add up as squares. Where laying out is slow, tests take longer as well, so
 /// that uncertainty is added in full.
-pub(super) fn estimate(
-    phases: &[PlannedPhase],
-    precision_goal: Option<PrecisionGoal>,
-    dataset: Option<&Dataset>,
-    precondition: Option<&Precondition>,
-    repetitions: u32,
-    has_experiments: bool,
-) -> (u64, u64) {
+pub(super) fn estimate(plan: &Plan) -> (u64, u64) {
+    let Plan { phases, precision_goal, repetitions, .. } = plan;
+    let (dataset, precondition) = (plan.dataset.as_ref(), plan.precondition.as_ref());
     let moved = |bytes: u64| (bytes as f64 * FAST_NS_PER_BYTE, bytes as f64 * SLOW_NS_PER_BYTE);
     // Simulated time costs almost no real time.
     let is_real = |phase: &&PlannedPhase| phase.engine != Engine::Sim;
@@ -259,23 +255,24 @@ pub(super) fn estimate(
         middle += (low + high) / 2.0;
         squares += ((high - low) / 2.0_f64).powi(2);
     }
-    let each = f64::from(repetitions);
-    let probed = experiments_ns(phases, has_experiments) as f64;
+    let each = f64::from(*repetitions);
+    let probed = experiments_ns(plan) as f64;
     let startup_ns = if phases.iter().any(|phase| is_real(&phase)) { STARTUP_NS } else { 0.0 };
     // Some tests need no experiments.
     let spread = (squares * each * each + (probed / 4.0).powi(2)).sqrt() + (slow - fast) / 2.0 * each;
     ((middle * each + probed * 0.75 + startup_ns) as u64, spread as u64)
 }
 
-/// Returns the approximate duration of the experiments to expect, which are those on blocks. Experiments on tests on
-/// files or of single bytes do not take long.
-pub(super) fn experiments_ns(phases: &[PlannedPhase], has_experiments: bool) -> u64 {
+/// Returns the approximate duration of the return visits and experiments to expect, which are those on blocks. Experiments on
+/// tests on files or of single bytes do not take long.
+pub(super) fn experiments_ns(plan: &Plan) -> u64 {
     let is_probed = |phase: &&PlannedPhase| {
-        let may_be = |data: &DataWork| has_experiments && !data.verb.is_bytes();
+        let may_be = |data: &DataWork| plan.has_experiments && !data.verb.is_bytes();
         let is_long = phase.stop.time_ns.is_some_and(|time_ns| time_ns >= super::EXPERIMENT_PHASE_NS_MIN);
         is_long && phase.engine.needs_files() && phase.workload.data().is_some_and(may_be)
     };
-    phases.iter().filter(is_probed).count() as u64 * EXPERIMENTS_NS
+    let count = |is: &dyn Fn(&&PlannedPhase) -> bool| plan.phases.iter().filter(is).count() as u64;
+    count(&is_probed) * EXPERIMENTS_NS + count(&|phase| plan.may_revisit(phase)) * RETURN_VISIT_NS
 }
 
 #[cfg(test)]

@@ -159,7 +159,7 @@ fn page_has_same_content_as_terminal() {
         "2026-11-21 14:03 UTC",
         "966,310",
         "device bandwidth <small>confirmed</small>",
-        "a cache may have filled up",
+        "the rate fell from",
         "so this is not the speed of the disk.",
         "nvme0n1p2",
         "vm.dirty_ratio",

@@ -1,11 +1,14 @@
-//! Experiments after all tests: the answer of a test's rate to a change shows what limits it.
+//! Experiments after all tests: the answer of a test's rate to a change shows what limits it. Then each test is run again for a
+//! short time, to show how far a repeat may differ.
 
 use super::{Driver, Side};
 use model::Experiment;
-use model::experiment::EXPERIMENT_NS;
+use model::experiment::{EXPERIMENT_NS, RETURN_VISIT_NS};
 use model::plan::PlannedPhase;
-use model::run::{PhaseRecord, Response, Sensitivity};
+use model::run::{PhaseRecord, Response, Sensitivity, Status};
 use model::workload::Engine;
+use run::hang_detection::first_hung_call;
+use run::return_visit_bytes;
 
 /// Largest share of a run's total time that experiments take.
 const SHARE_OF_TOTAL: f64 = 0.4;
@@ -20,7 +23,8 @@ impl Driver {
             return;
         }
         let total_ns = (self.plan.total_ns as f64 * SHARE_OF_TOTAL) as u64;
-        let end_ns = self.left_ns().saturating_sub(total_ns);
+        let visits_ns = RETURN_VISIT_NS * self.phases_to_revisit().len() as u64;
+        let end_ns = self.left_ns().saturating_sub(total_ns).max(visits_ns + EXPERIMENT_NS);
         let mut phases: Vec<_> = self.plan.phases.iter().map(|phase| (phase.clone(), Vec::new())).collect();
         let mut moved = Vec::new();
         let mut is_over = false;
@@ -45,6 +49,43 @@ impl Driver {
         }
     }
 
+    /// Runs each test again for a short time. Another half begins than in the tests, so most have another test before them.
+    pub(super) fn return_visits(&mut self, side: &mut dyn Side) {
+        let mut phases = self.phases_to_revisit();
+        let middle = phases.len() / 2;
+        phases.rotate_left(middle);
+        for phase in &phases {
+            if self.left_ns() < RETURN_VISIT_NS
+                || self.interruption.is_raised()
+                || first_hung_call().is_some()
+            {
+                break;
+            }
+            let Some(record) = self.last_record(phase).filter(|record| record.status == Status::Done) else {
+                continue;
+            };
+            self.view.preparing(&format!("{} {} once more", record.name, record.label));
+            let since = std::time::Instant::now();
+            let visit = side.return_visit(phase, record);
+            log::debug!("{}: a return visit took {:?}", phase.id, since.elapsed());
+            let id = record.id.clone();
+            if let Some(record) = self.phases.iter_mut().find(|record| record.id == id) {
+                record.figures.return_visit = visit;
+            }
+        }
+    }
+
+    /// Returns the tests that are run again after all tests.
+    fn phases_to_revisit(&self) -> Vec<PlannedPhase> {
+        self.plan.phases.iter().filter(|phase| self.plan.may_revisit(phase)).cloned().collect()
+    }
+
+    /// Returns the bytes that return visits may write.
+    fn return_visits_bytes(&self) -> u64 {
+        let records = self.phases_to_revisit();
+        records.iter().filter_map(|phase| self.last_record(phase)).map(return_visit_bytes).sum()
+    }
+
     /// Judges all tests again, by what the run's other tests have shown.
     pub(super) fn rejudge_all(&mut self) {
         if judge::propagate_results(&mut self.phases) {
@@ -58,7 +99,7 @@ impl Driver {
     fn has_time_for_experiment(&self, phase: &PlannedPhase, end_ns: u64) -> bool {
         // On a virtual clock no experiment takes time.
         let is_simulated = phase.engine == Engine::Sim;
-        let has_time = is_simulated || self.left_ns() >= end_ns.max(EXPERIMENT_NS);
+        let has_time = is_simulated || self.left_ns() >= end_ns;
         has_time && !self.interruption.is_raised()
     }
 
@@ -86,7 +127,7 @@ impl Driver {
             experiment.word()
         ));
         let since = std::time::Instant::now();
-        let response = side.experiment(experiment, phase, record);
+        let response = side.experiment(experiment, phase, record, self.return_visits_bytes());
         let state = |response: &Response| match judge::has_baseline_shifted(record, response) {
             true => State::Other,
             false => State::OfTest,

@@ -2,7 +2,7 @@
 
 use fleet::Fleet;
 use model::plan::PlannedPhase;
-use model::run::{FillRecord, HostRecord, PhaseRecord, Response, TargetProbes};
+use model::run::{FillRecord, HostRecord, PhaseRecord, Response, ReturnVisit, TargetProbes};
 use model::{Experiment, UserError};
 use run::{LayoutProgress, PhaseEvent, Session, Time, hang_detection};
 
@@ -54,13 +54,16 @@ pub trait Side {
         time: Time,
         on_event: &mut dyn FnMut(PhaseEvent<'_>),
     ) -> Outcome;
-    /// Makes an experiment on a test that gave `record`.
+    /// Makes an experiment on a test that gave `record`. It leaves `kept_bytes` of the write limit.
     fn experiment(
         &mut self,
         experiment: Experiment,
         phase: &PlannedPhase,
         record: &PhaseRecord,
+        kept_bytes: u64,
     ) -> Option<Response>;
+    /// Runs a test that gave `record` again, for a short time.
+    fn return_visit(&mut self, phase: &PlannedPhase, record: &PhaseRecord) -> Option<ReturnVisit>;
     /// Returns the bytes that each client may still write.
     fn left_bytes(&self) -> u64;
     /// Returns the cost of one read of the clock, in nanoseconds.
@@ -115,8 +118,13 @@ impl Side for Session {
         experiment: Experiment,
         phase: &PlannedPhase,
         record: &PhaseRecord,
+        kept_bytes: u64,
     ) -> Option<Response> {
-        Session::experiment(self, experiment, phase, record, &mut |_| {})
+        Session::experiment(self, experiment, phase, record, kept_bytes, &mut |_| {})
+    }
+
+    fn return_visit(&mut self, phase: &PlannedPhase, record: &PhaseRecord) -> Option<ReturnVisit> {
+        Session::return_visit(self, phase, record, &mut |_| {})
     }
 
     fn left_bytes(&self) -> u64 {
@@ -186,7 +194,12 @@ impl Side for Fleet {
     }
 
     /// A plan with clients has no experiments.
-    fn experiment(&mut self, _: Experiment, _: &PlannedPhase, _: &PhaseRecord) -> Option<Response> {
+    fn experiment(&mut self, _: Experiment, _: &PlannedPhase, _: &PhaseRecord, _: u64) -> Option<Response> {
+        None
+    }
+
+    /// A plan with clients has no return visits.
+    fn return_visit(&mut self, _: &PlannedPhase, _: &PhaseRecord) -> Option<ReturnVisit> {
         None
     }
 

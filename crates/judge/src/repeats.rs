@@ -1,0 +1,85 @@
+//! How far a repeat of each test may lie from its rate, from the return visits and the baselines of experiments.
+
+use model::run::{PhaseRecord, Response, Status};
+use stats::{RepeatedTest, repeat_distances};
+
+use crate::experiments::own_rate;
+
+/// If the sync at the end lowers the rate by more than this share, repeats of the rate before it say little about the headline.
+const LONG_SYNC_SHARE: f64 = 0.05;
+
+/// Kind of a test, by what a repeat does again.
+#[derive(Debug, PartialEq)]
+enum Kind {
+    Reads,
+    Writes,
+    Names,
+}
+
+/// Stores in each row how far a repeat may lie from its rate. Returns true if there is such a row.
+///
+/// Rows of a run without return visits have none: there, repeats are whole runs. A row without a visit gets the spread of the
+/// others.
+pub(crate) fn share_repeats(rows: &mut [PhaseRecord]) -> bool {
+    if rows.iter().all(|row| row.figures.return_visit.is_none()) {
+        return false;
+    }
+    let tests: Vec<_> = rows.iter().map(repeats).collect();
+    for (row, distance) in rows.iter_mut().zip(repeat_distances(&tests)).filter(|(row, _)| has_one_rate(row))
+    {
+        let of_run = row.figures.rate.half_width();
+        let of_repeats = distance.map(|distance| distance.exp() - 1.0);
+        row.figures.rate.repeat_half_width = of_repeats.map(|half| half.max(of_run.unwrap_or(0.0)));
+    }
+    true
+}
+
+/// Returns true if a repeat of the row's rate says how far its headline may differ.
+fn has_one_rate(row: &PhaseRecord) -> bool {
+    let rate = &row.figures.rate;
+    let durable = rate.durable_ops_per_second.zip(rate.overall_ops_per_second);
+    let has_long_sync = durable.is_some_and(|(durable, whole)| durable < whole * (1.0 - LONG_SYNC_SHARE));
+    let is_kept = row.workload.arrival != "closed_loop";
+    row.status == Status::Done && !has_long_sync && !is_kept && row.figures.zones.is_empty()
+}
+
+/// Returns the repeats of a row.
+fn repeats(row: &PhaseRecord) -> RepeatedTest<Kind> {
+    let kind = match (row.counts.app_bytes_read, row.counts.app_bytes_written) {
+        _ if row.workload.block_bytes.is_none() => Kind::Names,
+        (_, 0) => Kind::Reads,
+        _ => Kind::Writes,
+    };
+    let Some((own, _)) = own_rate(row).filter(|_| has_one_rate(row)) else {
+        return RepeatedTest { kind, log_ratios: Vec::new() };
+    };
+    let visit = row.figures.return_visit.as_ref().map(|visit| visit.ops_per_second);
+    let known = row.judged.sensitivity.iter();
+    let responses = known.flat_map(|known| [&known.depth, &known.block, &known.single, &known.separate]);
+    let baselines = responses.flatten().map(|response: &Response| response.before_ops_per_second);
+    let ratio = |rate: f64| (rate / own).ln();
+    let log_ratios =
+        visit.into_iter().chain(baselines).map(ratio).filter(|ratio| ratio.is_finite()).collect();
+    RepeatedTest { kind, log_ratios }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::run::ReturnVisit;
+
+    use super::*;
+    use crate::fixtures::clean;
+
+    #[test]
+    fn return_visits_widen_what_the_run_alone_shows() {
+        let mut rows = ["read:rnd4k", "stat"].map(|spec| clean(spec).record);
+        assert!(!share_repeats(&mut rows), "nothing was measured again");
+        let own = rows[0].figures.rate.steady_or_whole().unwrap();
+        rows[0].figures.return_visit =
+            Some(ReturnVisit { start_ns: 90_000_000_000, ops_per_second: 1.1 * own });
+        assert!(share_repeats(&mut rows));
+        let [read, stat] = rows.map(|row| row.figures.rate.repeat_half_width);
+        assert!(read.unwrap() > 0.5, "one repeat says little: {read:?}");
+        assert_eq!(stat, None);
+    }
+}

@@ -1,0 +1,111 @@
+//! Distance of a repeat of a test from its rate, from short repeats of all tests of a run.
+//!
+//! The spread of one test is that of its repeats and of those of similar tests, which have the weight of three repeats.
+//! It is a scaled inverse chi-squared prior (Gelman et al., *Bayesian Data Analysis*, 3rd edition, 2.6), whose scale is that of
+//! the other tests. The next repeat then has Student's t distribution.
+
+use statrs::distribution::{ContinuousCDF, StudentsT};
+
+/// Weight of the other tests, in repeats.
+const OTHERS_WEIGHT: f64 = 3.0;
+/// Fewest repeats of other tests that show a spread, of the same kind and of all.
+const LIKE_MIN: usize = 6;
+const OTHERS_MIN: usize = 3;
+/// Share of repeats within the range.
+const WITHIN: f64 = 0.9;
+/// Standard deviation of a normal distribution over its median distance from the mean.
+const DEVIATION_OF_MEDIAN: f64 = 1.4826;
+
+/// Repeats of one test.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RepeatedTest<K> {
+    /// Tests of one kind have a similar spread.
+    pub kind: K,
+    /// Natural logarithms of the rates of its repeats over its own rate.
+    pub log_ratios: Vec<f64>,
+}
+
+/// Returns for each test the largest distance of nine of ten repeats from its rate, as a natural logarithm. It is `None` where
+/// neither the test nor another one was repeated.
+pub fn repeat_distances<K: PartialEq>(tests: &[RepeatedTest<K>]) -> Vec<Option<f64>> {
+    let scale_of_others = |own: usize, least: usize, is_like: &dyn Fn(&RepeatedTest<K>) -> bool| {
+        let others = tests.iter().enumerate().filter(|(other, test)| *other != own && is_like(test));
+        scale(others.flat_map(|(_, test)| &test.log_ratios), least)
+    };
+    let distance = |(number, test): (usize, &RepeatedTest<K>)| {
+        let count = test.log_ratios.len() as f64;
+        let others = scale_of_others(number, LIKE_MIN, &|other| other.kind == test.kind)
+            .or_else(|| scale_of_others(number, OTHERS_MIN, &|_| true));
+        let weight = if others.is_some() { OTHERS_WEIGHT } else { 0.0 };
+        let squares: f64 = test.log_ratios.iter().map(|ratio| ratio * ratio).sum();
+        let degrees = count + weight;
+        let variance = (squares + weight * others.unwrap_or(0.0).powi(2)) / degrees;
+        let student = StudentsT::new(0.0, 1.0, degrees).ok()?;
+        let half = student.inverse_cdf(f64::midpoint(1.0, WITHIN)) * variance.sqrt();
+        half.is_finite().then_some(half)
+    };
+    tests.iter().enumerate().map(distance).collect()
+}
+
+/// Returns the standard deviation of logarithms around 0; `None` for too few. It comes from the median, so that a test that does
+/// not repeat changes no other.
+fn scale<'a>(log_ratios: impl Iterator<Item = &'a f64>, least: usize) -> Option<f64> {
+    let mut distances: Vec<f64> = log_ratios.map(|ratio| ratio.abs()).collect();
+    distances.sort_by(f64::total_cmp);
+    let middle = distances.get(distances.len() / 2).filter(|_| distances.len() >= least)?;
+    Some(DEVIATION_OF_MEDIAN * middle)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn test(kind: u8, log_ratios: &[f64]) -> RepeatedTest<u8> {
+        RepeatedTest { kind, log_ratios: log_ratios.to_vec() }
+    }
+
+    #[test]
+    fn lone_repeat_has_a_wide_range() {
+        let [alone] = repeat_distances(&[test(0, &[0.01])])[..] else { panic!() };
+        // Student's t at 95 % with one degree of freedom.
+        assert!((alone.unwrap() - 0.063_138).abs() < 1e-5, "{alone:?}");
+        assert_eq!(repeat_distances(&[test(0, &[])]), [None]);
+    }
+
+    #[test]
+    fn tests_of_the_same_kind_share_their_spread() {
+        let (like, unlike) = (test(0, &[0.02; 6]), test(1, &[0.5; 6]));
+        let found = repeat_distances(&[test(0, &[0.0]), like, unlike, test(1, &[0.0]), test(0, &[])]);
+        assert!(found[0].unwrap() < 0.06 && found[3].unwrap() > 1.0, "{found:?}");
+        assert!(found[4] > found[0], "{found:?}");
+    }
+
+    #[test]
+    fn test_that_does_not_repeat_widens_no_other() {
+        let steady = || test(0, &[0.01, -0.01, 0.01]);
+        let found = repeat_distances(&[steady(), steady(), steady(), test(0, &[3.0, 3.0])]);
+        assert!(found[0].unwrap() < 0.03 && found[3].unwrap() > 3.0, "{found:?}");
+    }
+
+    #[test]
+    fn nine_of_ten_repeats_lie_within_their_range() {
+        let mut random = fastrand::Rng::with_seed(7);
+        // A sum of twelve is close enough to a normal distribution.
+        let mut normal = |scale: f64| scale * ((0..12).map(|_| random.f64()).sum::<f64>() - 6.0);
+        let (mut inside, runs) = (0, 2000);
+        for _ in 0..runs {
+            // Each row has an error of its own, which all its repeats share.
+            let tests: Vec<_> = (0..8)
+                .map(|_| {
+                    let own = normal(0.02);
+                    test(0, &[normal(0.02) - own, normal(0.02) - own, normal(0.02) - own])
+                })
+                .collect();
+            let (mut kept, next) = (tests.clone(), tests[0].log_ratios[2]);
+            kept[0].log_ratios.pop();
+            inside += usize::from(next.abs() <= repeat_distances(&kept)[0].unwrap());
+        }
+        let share = f64::from(u32::try_from(inside).unwrap()) / f64::from(runs);
+        assert!((0.88..0.96).contains(&share), "{share}");
+    }
+}

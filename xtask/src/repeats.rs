@@ -1,0 +1,193 @@
+//! `cargo xtask repeats DIR`: checks that ± covers repeats. It makes default runs, and reads how many short repeats of each
+//! test lie within its ±. It also compares random halves of these runs, between which nothing changed.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+use model::comparison::Decision;
+use model::json::{FromJson, ToJson};
+use model::run::{Mark, PhaseRecord, Response};
+use model::{Comparison, Run};
+
+/// Comparisons of random halves.
+const COMPARISONS: u64 = 100;
+/// Most of them that may claim a change.
+const CLAIMS_MAX: u64 = 5;
+/// Least share of repeats within ±.
+const INSIDE_MIN: f64 = 0.85;
+/// Most that ± may be wider than the range of that share of the repeats, in the median of all tests.
+const WIDTH_MAX: f64 = 1.5;
+
+/// Makes `runs` default runs in a directory and adds their documents to `results`, then reads all documents there. Returns true
+/// if ± covers enough repeats, is not too wide, and few comparisons claim a change.
+///
+/// # Errors
+/// The program cannot be built or run, or a document cannot be read.
+pub fn command(directory: &Path, results: &Path, runs: u32) -> Result<bool> {
+    let binary = crate::release("skye")?;
+    for number in 1..=runs {
+        let mut command = Command::new(&binary);
+        command.arg(directory).arg("--quiet").arg("-o").arg(results);
+        let status = command.stdin(Stdio::null()).stdout(Stdio::null()).status().context("run skye")?;
+        println!("run {number} of {runs}: {status}");
+    }
+    let documents = documents(results)?;
+    let repeats = Repeats::new(&documents);
+    print!("{}", repeats.table());
+    let marked = |run: &Run| {
+        let is_marked = |row: &&PhaseRecord| row.judged.notes.iter().any(|note| note.mark != Mark::Remark);
+        run.phases.iter().filter(is_marked).count()
+    };
+    println!("marked rows of each run: {:?}", documents.iter().map(marked).collect::<Vec<_>>());
+    let claims = claims(&binary, &documents)?;
+    println!("{claims} of {COMPARISONS} comparisons of random halves claim a change");
+    Ok(repeats.are_covered() && claims <= CLAIMS_MAX)
+}
+
+fn documents(results: &Path) -> Result<Vec<Run>> {
+    let list = std::fs::read_dir(results).with_context(|| format!("list {}", results.display()))?;
+    let paths: std::io::Result<Vec<PathBuf>> = list.map(|entry| Ok(entry?.path())).collect();
+    let mut paths = paths?;
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
+    paths.sort();
+    ensure!(paths.len() > 1, "{} has {} documents; make more runs", results.display(), paths.len());
+    let read = |path: &PathBuf| -> Result<Run> {
+        let mut run = Run::from_json(&std::fs::read_to_string(path)?)?;
+        judge::rejudge(&mut run);
+        Ok(run)
+    };
+    paths.iter().map(|path| read(path).with_context(|| format!("read {}", path.display()))).collect()
+}
+
+/// Distances of the repeats of each test from its rate, and its ±, as natural logarithms.
+#[derive(Debug, Default)]
+struct Repeats(BTreeMap<String, Test>);
+
+#[derive(Debug, Default)]
+struct Test {
+    distances: Vec<f64>,
+    half_widths: Vec<f64>,
+    inside: usize,
+}
+
+impl Repeats {
+    fn new(runs: &[Run]) -> Self {
+        let mut all = Self::default();
+        for row in runs.iter().flat_map(|run| &run.phases) {
+            let rate = &row.figures.rate;
+            let Some((half, own)) = rate.repeat_half_width.zip(rate.steady_or_whole()) else { continue };
+            let test = all.0.entry(row.spec.clone()).or_default();
+            let half = half.ln_1p();
+            let distances = repeats(row).map(|repeat| (repeat / own).ln().abs()).collect::<Vec<_>>();
+            test.inside += distances.iter().filter(|distance| **distance <= half).count();
+            test.distances.extend(distances);
+            test.half_widths.push(half);
+        }
+        all
+    }
+
+    fn inside(&self) -> (usize, usize) {
+        self.0.values().fold((0, 0), |(inside, all), test| (inside + test.inside, all + test.distances.len()))
+    }
+
+    /// Returns the median over all tests of the ratio of ± to the range that holds enough repeats of these runs.
+    fn width(&self) -> Option<f64> {
+        quantile(self.0.values().filter_map(Test::width).collect(), 0.5)
+    }
+
+    fn table(&self) -> String {
+        let mut text = String::from(
+            "test                                 within ±      of   ±, median   85 % of repeats\n",
+        );
+        for (spec, test) in &self.0 {
+            let [half, least] =
+                [quantile(test.half_widths.clone(), 0.5), quantile(test.distances.clone(), INSIDE_MIN)];
+            let percent = |value: Option<f64>| {
+                value.map_or("–".into(), |value| format!("{:.1} %", value.exp_m1() * 100.0))
+            };
+            text += &format!(
+                "{spec:36} {:8} {:7} {:>12} {:>17}\n",
+                test.inside,
+                test.distances.len(),
+                percent(half),
+                percent(least)
+            );
+        }
+        let (inside, all) = self.inside();
+        let share = inside as f64 / all.max(1) as f64 * 100.0;
+        let width = self.width().map_or("–".into(), |width| format!("{width:.2}"));
+        text + &format!(
+            "all {inside} of {all}, {share:.0} %; ± over that range {width}, median of the tests\n"
+        )
+    }
+
+    fn are_covered(&self) -> bool {
+        let (inside, all) = self.inside();
+        all > 0
+            && inside as f64 >= INSIDE_MIN * all as f64
+            && self.width().is_some_and(|width| width <= WIDTH_MAX)
+    }
+}
+
+impl Test {
+    fn width(&self) -> Option<f64> {
+        let [half, least] =
+            [quantile(self.half_widths.clone(), 0.5)?, quantile(self.distances.clone(), INSIDE_MIN)?];
+        Some(half / least).filter(|width| width.is_finite())
+    }
+}
+
+/// Returns the rates of the short repeats of a row.
+fn repeats(row: &PhaseRecord) -> impl Iterator<Item = f64> {
+    let visit = row.figures.return_visit.iter().map(|visit| visit.ops_per_second);
+    let known = row.judged.sensitivity.iter();
+    let responses = known.flat_map(|known| [&known.depth, &known.block, &known.single, &known.separate]);
+    visit.chain(responses.flatten().map(|response: &Response| response.before_ops_per_second))
+}
+
+fn quantile(mut values: Vec<f64>, share: f64) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let last = values.len().checked_sub(1)?;
+    values.get((last as f64 * share).round() as usize).copied()
+}
+
+/// Returns the number of comparisons that claim a change between random halves of the runs.
+fn claims(binary: &Path, runs: &[Run]) -> Result<u64> {
+    let directory = tempfile::tempdir().context("create a directory")?;
+    let mut claims = 0;
+    for seed in 0..COMPARISONS {
+        let mut order: Vec<_> = (0..runs.len()).collect();
+        fastrand::Rng::with_seed(seed).shuffle(&mut order);
+        let mut command = Command::new(binary);
+        command.args(["compare", "--by", "label", "--format", "json"]);
+        for (place, number) in order.into_iter().enumerate() {
+            let label = if place < runs.len() / 2 { "first" } else { "second" };
+            let run = runs.get(number).context("a run")?;
+            let path = directory.path().join(format!("{number}.json"));
+            std::fs::write(&path, Run { label: Some(label.into()), ..run.clone() }.to_json())?;
+            command.arg(path);
+        }
+        let output = command.stderr(Stdio::inherit()).output().context("run skye compare")?;
+        let comparison: Comparison = serde_json::from_slice(&output.stdout)
+            .with_context(|| format!("skye compare exited with {} and no document", output.status))?;
+        let mut changes = comparison.rows.iter().flat_map(|row| &row.changes).flatten();
+        claims += u64::from(changes.any(|change| change.answer == Decision::Changed));
+    }
+    Ok(claims)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Repeats, Test, quantile};
+
+    #[test]
+    fn coverage_and_width_are_of_all_repeats() {
+        assert_eq!(quantile(vec![3.0, 1.0, 2.0], 0.5), Some(2.0));
+        let test = Test { distances: vec![0.01, 0.02, 0.04], half_widths: vec![0.03], inside: 2 };
+        let all = Repeats([("read".to_owned(), test)].into());
+        assert_eq!((all.inside(), all.width()), ((2, 3), Some(0.75)));
+        assert!(!all.are_covered(), "{}", all.table());
+    }
+}
