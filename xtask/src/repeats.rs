@@ -1,5 +1,6 @@
-//! `cargo xtask repeats DIR`: checks that ± covers repeats. It makes default runs, and reads how many short repeats of each
-//! test lie within its ±. It also compares random halves of these runs, between which nothing changed.
+//! `cargo xtask repeats DIR RESULTS N`: checks that ± covers repeats. It makes default runs, leaves each short repeat of a test out
+//! in turn, and counts those that lie within the ± without it. It also compares random halves of these runs, between which
+//! nothing changed.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,8 +9,8 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, ensure};
 use model::comparison::Decision;
 use model::json::{FromJson, ToJson};
-use model::run::{Mark, PhaseRecord, Response};
-use model::{Comparison, Run};
+use model::run::{Mark, PhaseRecord};
+use model::{Comparison, Experiment, Run};
 
 /// Comparisons of random halves.
 const COMPARISONS: u64 = 100;
@@ -31,7 +32,7 @@ pub fn command(directory: &Path, results: &Path, runs: u32) -> Result<bool> {
         let mut command = Command::new(&binary);
         command.arg(directory).arg("--quiet").arg("-o").arg(results);
         let status = command.stdin(Stdio::null()).stdout(Stdio::null()).status().context("run skye")?;
-        println!("run {number} of {runs}: {status}");
+        ensure!(status.success(), "run {number} of {runs}: {status}");
     }
     let documents = documents(results)?;
     let repeats = Repeats::new(&documents);
@@ -69,21 +70,37 @@ struct Repeats(BTreeMap<String, Test>);
 struct Test {
     distances: Vec<f64>,
     half_widths: Vec<f64>,
+    /// Repeats within the ± that they are a part of.
     inside: usize,
+    /// Repeats within the ± of the others, and their number.
+    inside_others: [usize; 2],
 }
 
 impl Repeats {
     fn new(runs: &[Run]) -> Self {
         let mut all = Self::default();
-        for row in runs.iter().flat_map(|run| &run.phases) {
-            let rate = &row.figures.rate;
-            let Some((half, own)) = rate.repeat_half_width.zip(rate.steady_or_whole()) else { continue };
-            let test = all.0.entry(row.spec.clone()).or_default();
-            let half = half.ln_1p();
-            let distances = repeats(row).map(|repeat| (repeat / own).ln().abs()).collect::<Vec<_>>();
-            test.inside += distances.iter().filter(|distance| **distance <= half).count();
-            test.distances.extend(distances);
-            test.half_widths.push(half);
+        for run in runs {
+            for (place, row) in run.phases.iter().enumerate() {
+                let rate = &row.figures.rate;
+                let Some((half, own)) = rate.repeat_half_width.zip(rate.steady_or_whole()) else { continue };
+                let test = all.0.entry(row.spec.clone()).or_default();
+                test.half_widths.push(half.ln_1p());
+                for repeat in Repeat::ALL {
+                    let mut rows = run.phases.clone();
+                    let Some(left_out) = rows.get_mut(place).and_then(|row| repeat.take(row)) else {
+                        continue;
+                    };
+                    judge::propagate_results(&mut rows);
+                    let without = rows.get(place).and_then(|row| row.figures.rate.repeat_half_width);
+                    let distance = (left_out / own).ln().abs();
+                    test.distances.push(distance);
+                    test.inside += usize::from(distance <= half.ln_1p());
+                    if let Some(without) = without {
+                        test.inside_others[0] += usize::from(distance <= without.ln_1p());
+                        test.inside_others[1] += 1;
+                    }
+                }
+            }
         }
         all
     }
@@ -117,10 +134,13 @@ impl Repeats {
         }
         let (inside, all) = self.inside();
         let share = inside as f64 / all.max(1) as f64 * 100.0;
+        let [others_inside, others] = self.0.values().fold([0; 2], |[inside, all], test| {
+            [inside + test.inside_others[0], all + test.inside_others[1]]
+        });
         let width = self.width().map_or("–".into(), |width| format!("{width:.2}"));
-        text + &format!(
-            "all {inside} of {all}, {share:.0} %; ± over that range {width}, median of the tests\n"
-        )
+        text +=
+            &format!("all {inside} of {all}, {share:.0} %; ± over that range {width}, median of the tests\n");
+        text + &format!("within the ± of the other repeats: {others_inside} of {others}\n")
     }
 
     fn are_covered(&self) -> bool {
@@ -139,12 +159,30 @@ impl Test {
     }
 }
 
-/// Returns the rates of the short repeats of a row.
-fn repeats(row: &PhaseRecord) -> impl Iterator<Item = f64> {
-    let visit = row.figures.return_visit.iter().map(|visit| visit.ops_per_second);
-    let known = row.judged.sensitivity.iter();
-    let responses = known.flat_map(|known| [&known.depth, &known.block, &known.single, &known.separate]);
-    visit.chain(responses.flatten().map(|response: &Response| response.before_ops_per_second))
+/// A short repeat of a test.
+#[derive(Debug, Clone, Copy)]
+enum Repeat {
+    Visit,
+    Baseline(Experiment),
+}
+
+impl Repeat {
+    const ALL: [Self; 5] = [
+        Self::Visit,
+        Self::Baseline(Experiment::Depth),
+        Self::Baseline(Experiment::Single),
+        Self::Baseline(Experiment::Block),
+        Self::Baseline(Experiment::Separate),
+    ];
+
+    /// Takes it out of a row. Returns its rate, if the row has it.
+    fn take(self, row: &mut PhaseRecord) -> Option<f64> {
+        let response = match self {
+            Self::Visit => return row.figures.return_visit.take().map(|visit| visit.ops_per_second),
+            Self::Baseline(experiment) => row.judged.sensitivity.as_mut()?.place_of(experiment).take()?,
+        };
+        Some(response.before_ops_per_second)
+    }
 }
 
 fn quantile(mut values: Vec<f64>, share: f64) -> Option<f64> {
@@ -185,7 +223,12 @@ mod tests {
     #[test]
     fn coverage_and_width_are_of_all_repeats() {
         assert_eq!(quantile(vec![3.0, 1.0, 2.0], 0.5), Some(2.0));
-        let test = Test { distances: vec![0.01, 0.02, 0.04], half_widths: vec![0.03], inside: 2 };
+        let test = Test {
+            distances: vec![0.01, 0.02, 0.04],
+            half_widths: vec![0.03],
+            inside: 2,
+            inside_others: [1, 2],
+        };
         let all = Repeats([("read".to_owned(), test)].into());
         assert_eq!((all.inside(), all.width()), ((2, 3), Some(0.75)));
         assert!(!all.are_covered(), "{}", all.table());

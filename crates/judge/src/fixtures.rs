@@ -387,8 +387,12 @@ impl InputBuilder {
     pub fn return_visit(&mut self, share: f64) {
         let own = self.record.figures.rate.steady_or_whole().unwrap();
         let start_ns = self.record.counts.start_ns + 95_000_000_000;
-        self.record.figures.return_visit =
-            Some(model::run::ReturnVisit { start_ns, ops_per_second: share * own });
+        self.record.figures.return_visit = Some(model::run::ReturnVisit {
+            start_ns,
+            ops_per_second: share * own,
+            latency_mean_ns: Some((50_000.0 / share) as u64),
+            kernel_share: Some(0.9),
+        });
     }
 
     /// Adds changes of the rate, where it has a course, and two kinds of latencies, so that more can go wrong.

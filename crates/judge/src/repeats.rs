@@ -5,9 +5,6 @@ use stats::{RepeatedTest, repeat_distances};
 
 use crate::experiments::own_rate;
 
-/// If the sync at the end lowers the rate by more than this share, repeats of the rate before it say little about the headline.
-const LONG_SYNC_SHARE: f64 = 0.05;
-
 /// Kind of a test, by what a repeat does again.
 #[derive(Debug, PartialEq)]
 enum Kind {
@@ -18,8 +15,7 @@ enum Kind {
 
 /// Stores in each row how far a repeat may lie from its rate. Returns true if there is such a row.
 ///
-/// Rows of a run without return visits have none: there, repeats are whole runs. A row without a visit gets the spread of the
-/// others.
+/// Rows of a run without return visits have none: there, repeats are whole runs.
 pub(crate) fn share_repeats(rows: &mut [PhaseRecord]) -> bool {
     if rows.iter().all(|row| row.figures.return_visit.is_none()) {
         return false;
@@ -37,10 +33,10 @@ pub(crate) fn share_repeats(rows: &mut [PhaseRecord]) -> bool {
 /// Returns true if a repeat of the row's rate says how far its headline may differ.
 fn has_one_rate(row: &PhaseRecord) -> bool {
     let rate = &row.figures.rate;
-    let durable = rate.durable_ops_per_second.zip(rate.overall_ops_per_second);
-    let has_long_sync = durable.is_some_and(|(durable, whole)| durable < whole * (1.0 - LONG_SYNC_SHARE));
-    let is_kept = row.workload.arrival != "closed_loop";
-    row.status == Status::Done && !has_long_sync && !is_kept && row.figures.zones.is_empty()
+    // Baselines of writes into the page cache are rates of memory.
+    let is_other = rate.has_long_sync() || rate.into_cache_ops_per_second.is_some();
+    let is_open_loop = row.workload.arrival != "closed_loop";
+    row.status == Status::Done && !is_other && !is_open_loop && row.figures.zones.is_empty()
 }
 
 /// Returns the repeats of a row.
@@ -65,7 +61,7 @@ fn repeats(row: &PhaseRecord) -> RepeatedTest<Kind> {
 
 #[cfg(test)]
 mod tests {
-    use model::run::ReturnVisit;
+    use model::run::{ReturnVisit, Sensitivity};
 
     use super::*;
     use crate::fixtures::clean;
@@ -75,11 +71,28 @@ mod tests {
         let mut rows = ["read:rnd4k", "stat"].map(|spec| clean(spec).record);
         assert!(!share_repeats(&mut rows), "nothing was measured again");
         let own = rows[0].figures.rate.steady_or_whole().unwrap();
-        rows[0].figures.return_visit =
-            Some(ReturnVisit { start_ns: 90_000_000_000, ops_per_second: 1.1 * own });
+        let visit = ReturnVisit {
+            start_ns: 90_000_000_000,
+            ops_per_second: 1.1 * own,
+            latency_mean_ns: None,
+            kernel_share: None,
+        };
+        rows[0].figures.return_visit = Some(visit);
+        assert!(share_repeats(&mut rows));
+        assert_eq!(rows[0].figures.rate.repeat_half_width, None, "one repeat says too little");
+        let response = Response {
+            value: 0.0,
+            half_width: None,
+            before_ops_per_second: 0.9 * own,
+            after_ops_per_second: own,
+            change: "q4t1".into(),
+            load: None,
+        };
+        let (depth, block) = (Some(response.clone()), Some(response));
+        rows[0].judged.sensitivity = Some(Sensitivity { depth, block, ..Sensitivity::default() });
         assert!(share_repeats(&mut rows));
         let [read, stat] = rows.map(|row| row.figures.rate.repeat_half_width);
-        assert!(read.unwrap() > 0.5, "one repeat says little: {read:?}");
+        assert!(read.unwrap() > 0.2 && read.unwrap() < 0.3, "{read:?}");
         assert_eq!(stat, None);
     }
 }

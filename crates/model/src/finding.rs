@@ -400,7 +400,7 @@ findings! {
     "does_not_repeat" Suspect {
         /// A short run of the same test minutes later gave another rate.
         DoesNotRepeat { own_ops_per_second: OpsPerSecond, then_ops_per_second: OpsPerSecond, later: Seconds }
-        /// The same where the file system skips the inodes that the test freed.
+        /// The same where that run searched for inodes that may be used again.
         InodesInUse { own_ops_per_second: OpsPerSecond, then_ops_per_second: OpsPerSecond, later: Seconds }
     }
     "one_run" Remark {
@@ -444,8 +444,10 @@ findings! {
     "not_running" Suspect {
         /// Time in which skye was stopped, or had no CPU. It is part of the rate.
         NotRunning { stopped_share: Share }
-        /// Time in which skye was stopped, had no CPU, or the machine was suspended. It is no part of the rate.
+        /// The same where it is no part of the rate.
         LeftOut { stopped: Seconds }
+        /// Time for which the machine was suspended.
+        Suspended { suspended: Seconds }
     }
     "cpu_contention" Suspect {
         /// Threads that waited for a CPU.

@@ -597,6 +597,10 @@ document! {
         pub start_ns: u64,
         /// Its rate, without the sync at the end.
         pub ops_per_second: f64,
+        /// Mean time of its operations; null where it is not measured.
+        pub latency_mean_ns: Option<u64>,
+        /// Share of its threads' time in the kernel, or waiting for a CPU; null where the kernel hides it.
+        pub kernel_share: Option<f64>,
     }
 
     /// The 95 % prediction interval of the rate of another run.

@@ -113,6 +113,8 @@ impl SystemSampler {
             helpers: self.helpers.take(processes_watched_ns),
             caps: self.caps.take(),
             not_running_ns: None,
+            left_out_ns: None,
+            suspended_ns: None,
         }
     }
 }

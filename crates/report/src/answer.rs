@@ -39,14 +39,27 @@ pub(crate) fn from_run(run: &Run) -> String {
         (1, _) => sentences.push("One row is marked: see below.".to_owned()),
         (marked, _) => sentences.push(format!("{marked} rows are marked: see below.")),
     }
-    let has_interval = |phase: &PhaseRecord| phase.figures.rate.printed_half_width().is_some();
-    let is_of_repeats = |phase: &PhaseRecord| phase.figures.rate.repeat_half_width.is_some();
-    let is_real = run.environment.target.backing != Backing::Simulated;
-    if is_real && run.phases.iter().any(has_interval) && !run.phases.iter().any(is_of_repeats) {
-        sentences.push("± is of this run alone.".to_owned());
-    }
+    sentences.extend(interval_alone(run));
     sentences.extend(partial(run).map(|rest| format!("The run was ended early: {rest}.")));
     sentences.join(" ")
+}
+
+/// Says which rows have a ± that covers no repeats.
+fn interval_alone(run: &Run) -> Option<String> {
+    let is_real = run.environment.target.backing != Backing::Simulated;
+    let has_interval = |phase: &&PhaseRecord| phase.figures.rate.printed_half_width().is_some();
+    let with_interval: Vec<_> = run.phases.iter().filter(|_| is_real).filter(has_interval).collect();
+    let is_alone = |phase: &&&PhaseRecord| phase.figures.rate.repeat_half_width.is_none();
+    let alone: Vec<_> = with_interval.iter().filter(is_alone).collect();
+    match alone.len() {
+        0 => None,
+        count if count == with_interval.len() => Some("± is of this run alone.".to_owned()),
+        _ => {
+            let names = alone.iter().map(|phase| format!("{} {}", phase.name, phase.label));
+            let names = names.map(|name| crate::printable(&name)).collect::<Vec<_>>().join(", ");
+            Some(format!("± of {names} is of this run alone."))
+        }
+    }
 }
 
 /// Returns the trust in a row. Rows of older versions have no verdict, so their mark decides.

@@ -188,7 +188,7 @@ impl RunningPhase<'_> {
         }
         let mut last_check_ns = moved_ns;
         while pool.is_busy() {
-            let now_ns = Monotonic.now_ns();
+            let mut now_ns = Monotonic.now_ns();
             let next_ns =
                 if is_measured { next_tick_ns.min(self.meter.next_sample_ns()) } else { next_tick_ns };
             match pool.wait(Duration::from_nanos(next_ns.saturating_sub(now_ns))) {
@@ -199,7 +199,10 @@ impl RunningPhase<'_> {
                     error = Some(panicked("measure", &message));
                 }
             }
-            let now_ns = Monotonic.now_ns();
+            let slept_ns = std::mem::replace(&mut now_ns, Monotonic.now_ns());
+            if is_measured {
+                self.meter.woke_up(slept_ns, next_ns.max(slept_ns), now_ns);
+            }
             // No member moves while the machine or this process is stopped.
             moved_ns += (now_ns - last_check_ns).saturating_sub(hang_detection::POLL_MAX.as_nanos() as u64);
             last_check_ns = now_ns;

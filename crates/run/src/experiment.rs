@@ -56,7 +56,11 @@ impl Session {
         for (rate, is_changed) in rates.iter_mut().zip(CHANGE_SEQUENCE) {
             let part = self.next_part(phase)?;
             let phase = if is_changed { &variant.phase } else { &plain };
-            let short = self.run_for(phase, record.repetition, time_ns, part, on_event)?;
+            let time = Time { measured_ns: time_ns, budget_ns: time_ns.saturating_mul(4) };
+            let short = self.run_for(phase, record.repetition, time, part, on_event);
+            if short.status != Status::Done || has_paused(&short) {
+                return None;
+            }
             *rate = Some(rate_of(phase, &short)?);
             if is_changed {
                 load = Load::sum(load, short.seen.load);
@@ -86,23 +90,25 @@ impl Session {
         })
     }
 
-    /// Runs a test that gave `record` again, without a change and for a short time. Returns `None` if it cannot be made, does not
-    /// finish, or has no rate.
+    /// Runs a test that gave `record` again, without a change and for a short time, within `budget_ns`. Returns its record; `None`
+    /// if it cannot be made.
     pub fn return_visit(
         &mut self,
         phase: &PlannedPhase,
         record: &PhaseRecord,
+        budget_ns: u64,
         on_event: &mut dyn FnMut(PhaseEvent<'_>),
-    ) -> Option<ReturnVisit> {
+    ) -> Option<PhaseRecord> {
         let unchanged = experiment::unchanged(phase, self.plan().cache)?;
+        // With another name, it draws other places.
+        let unchanged = PlannedPhase { id: format!("{}~again", phase.id), ..unchanged };
         let time_ns = time_for(record, phase.workload.in_flight().into(), VISIT_NS)?;
         if self.left_bytes() < return_visit_bytes(record) {
             return None;
         }
         let part = self.part_again(phase)?;
-        let short = self.run_for(&unchanged, record.repetition, time_ns, part, on_event)?;
-        let ops_per_second = rate_of(&unchanged, &short)?.per_second;
-        Some(ReturnVisit { start_ns: short.counts.start_ns, ops_per_second })
+        let time = Time { measured_ns: time_ns, budget_ns: budget_ns.min(time_ns.saturating_mul(4)) };
+        Some(self.run_for(&unchanged, record.repetition, time, part, on_event))
     }
 
     /// Returns the part of the files for another run of a test: the same, unless something below this system keeps it.
@@ -110,22 +116,21 @@ impl Session {
         if self.is_cached_below { self.next_part(phase) } else { Some(self.part_of(phase)) }
     }
 
-    /// Runs a load for a time. Returns its record if the run finished.
+    /// Runs a load for a time.
     fn run_for(
         &mut self,
         phase: &PlannedPhase,
         repetition: u32,
-        time_ns: u64,
+        time: Time,
         part: Part,
         on_event: &mut dyn FnMut(PhaseEvent<'_>),
-    ) -> Option<PhaseRecord> {
+    ) -> PhaseRecord {
         let mut phase = phase.clone();
         if self.ends_with_slice(part) {
             phase.stop.passes = Some(1);
         }
-        phase.stop.time_ns = Some(time_ns);
+        phase.stop.time_ns = Some(time.measured_ns);
         phase.stop.bytes = writes(&phase).then(|| self.left_bytes());
-        let time = Time { measured_ns: time_ns, budget_ns: time_ns.saturating_mul(4) };
         let is_stream = phase.workload.data().is_some_and(|data| data.is_stream() && !data.writes());
         // The test has left the stream in the page cache, so it would no longer come from its device.
         let cache = match self.plan().cache {
@@ -133,9 +138,28 @@ impl Session {
             cache => cache,
         };
         let options = MeasureOptions { precision_goal: None, part, cache, fills: None };
-        let record = self.measure(&phase, repetition, time, options, on_event);
-        (record.status == Status::Done).then_some(record)
+        self.measure(&phase, repetition, time, options, on_event)
     }
+}
+
+/// Returns the return visit that gave this record; `None` if it did not finish, or has no rate.
+pub fn return_visit_of(phase: &PlannedPhase, record: &PhaseRecord) -> Option<ReturnVisit> {
+    if record.status != Status::Done || has_paused(record) {
+        return None;
+    }
+    let budget = record.seen.budget.as_ref();
+    Some(ReturnVisit {
+        start_ns: record.counts.start_ns,
+        ops_per_second: rate_of(phase, record)?.per_second,
+        latency_mean_ns: record.figures.latency_ns.as_ref().map(|latency| latency.mean),
+        kernel_share: budget.map(|budget| budget.kernel + budget.run_queue),
+    })
+}
+
+/// Returns true if this process or the machine did not run for a part of it.
+fn has_paused(record: &PhaseRecord) -> bool {
+    let system = record.seen.system.as_ref();
+    system.is_some_and(|system| system.not_running_ns.is_some() || system.suspended_ns.is_some())
 }
 
 fn writes(phase: &PlannedPhase) -> bool {

@@ -56,7 +56,7 @@ pub use clean::{CleanOutcome, clean, clean_uploads};
 pub use dataset::LayoutProgress;
 pub use directory::{CreateError, PendingRemoval, RemovalOutcome, WorkDirectory};
 pub use drive::{ClientsNow, PhaseEvent, StartSignal, Tick};
-pub use experiment::return_visit_bytes;
+pub use experiment::{return_visit_bytes, return_visit_of};
 pub use knee::knee;
 pub use record::record_id;
 pub use session::{OtherClient, Session, Time};

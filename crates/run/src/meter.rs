@@ -41,9 +41,7 @@ pub struct Meter {
     skips_machine: bool,
     /// Time of the last reading of the machine's counters.
     machine_read_ns: u64,
-    /// Time of the last reading.
-    ticked_ns: u64,
-    /// Time by which the clock that counts suspension was ahead of the other one then.
+    /// Time by which the clock that counts suspension was ahead of the other one at the last reading.
     boot_time_ahead_ns: u64,
     /// Time of the last watch of the machine's processes, its start, and their watched time in this phase.
     processes_seen_ns: u64,
@@ -80,8 +78,8 @@ const SAMPLERS_PER_CPU: u64 = 4;
 /// that data moves.
 const MACHINE_EVERY_NS: u64 = 1_000_000_000;
 
-/// Shortest pause between two readings, which are due ten times a second, in which this process did not run. Threads of a
-/// busy machine wait for a CPU for less.
+/// Shortest time by which this thread wakes up too late if the process did not run. Threads of a busy machine wait for a CPU for
+/// less.
 const PAUSE_MIN_NS: u64 = 1_000_000_000;
 
 /// Returns the time by which the clock that runs while the machine is suspended is ahead of the workers' clock.
@@ -151,7 +149,6 @@ impl Meter {
             is_observed: true,
             skips_machine: false,
             machine_read_ns: 0,
-            ticked_ns: 0,
             boot_time_ahead_ns: 0,
             processes_seen_ns: 0,
             processes_start_ns: 0,
@@ -313,18 +310,22 @@ impl Meter {
         self.previous.clone_from(&self.start_snapshot);
         self.flows.begin();
         self.part_start_ns = Monotonic.now_ns();
-        (self.machine_read_ns, self.ticked_ns) = (self.part_start_ns, self.part_start_ns);
+        self.machine_read_ns = self.part_start_ns;
         self.boot_time_ahead_ns = boot_time_ahead_ns();
+    }
+
+    /// Notes that this thread slept from `from_ns`, was to wake up at `due_ns`, and woke up now. A thread that is stopped or has no
+    /// CPU wakes up late, and a device cannot hold it up.
+    pub fn woke_up(&mut self, from_ns: u64, due_ns: u64, now_ns: u64) {
+        if now_ns.saturating_sub(due_ns) >= PAUSE_MIN_NS {
+            self.observed.pauses.push(from_ns..now_ns);
+        }
     }
 
     /// Returns the changes since the last call, or since the part began. Those of a machine that another client watches
     /// may follow later.
     pub fn tick(&mut self) -> Frame {
         let now_ns = Monotonic.now_ns();
-        let before_ns = std::mem::replace(&mut self.ticked_ns, now_ns);
-        if now_ns.saturating_sub(before_ns) >= PAUSE_MIN_NS {
-            self.observed.pauses.push(before_ns..now_ns);
-        }
         // Only one of these clocks runs while the machine is suspended.
         let ahead_ns = boot_time_ahead_ns();
         let suspended_ns = ahead_ns.saturating_sub(std::mem::replace(&mut self.boot_time_ahead_ns, ahead_ns));
@@ -351,7 +352,8 @@ impl Meter {
             self.system_sampler.take(self.observed.measured_ns, self.processes_watched_ns.max(1));
         system.calls = call_use(&self.observed.calls);
         let paused_ns: u64 = self.observed.pauses.iter().map(|pause| pause.end - pause.start).sum();
-        system.not_running_ns = Some(paused_ns + self.observed.suspended_ns).filter(|ns| *ns > 0);
+        system.not_running_ns = Some(paused_ns).filter(|ns| *ns > 0);
+        system.suspended_ns = Some(self.observed.suspended_ns).filter(|ns| *ns > 0);
         let samples = self.waits.call_samples().max(1) as f64;
         let blocked_in = self.waits.calls_blocked();
         PhaseSums {

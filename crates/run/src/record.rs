@@ -16,7 +16,7 @@ use model::mix::NamedMix;
 use model::plan::{Plan, PlannedPhase};
 use model::run::{
     Counts, EngineRecord, Extents, Figures, Interval, Judgement, Latency, Load, Observations, PhaseRecord,
-    Rate, Residency, RoundRecord, SlowestCalls, Status, Step, WorkloadRecord,
+    Rate, Residency, RoundRecord, SlowestCalls, Status, Step, SystemUse, WorkloadRecord,
 };
 use model::target::{Target, TargetKind};
 use model::workload::{Arrival, CacheMode, DataVerb, DataWork, Engine, FileVerb, Work};
@@ -145,14 +145,18 @@ pub fn record(
     let mut workload_record = WorkloadRecord::new(workload, size_bytes, measured.files, plan.cache);
     workload_record.rate_ops_per_second = measured.rate_ops_per_second;
     let untried = untried(phase, repetition, status, "");
-    // Operations of an open loop were due in a pause, too. Those of rounds have their own times.
-    let counts_pauses = data.is_none() || workload.arrival() != Arrival::Closed;
+    // After some workers have ended, the rate is no longer the same. Rates of zones differ by their nature.
+    let has_one_rate = workload.is_continuous() && data.is_none_or(|data| data.zones.is_none());
+    // Operations of an open loop were due in a pause, too, and the kernel writes back in it. Rounds have times of their own.
+    let counts_pauses = data.is_none()
+        || !has_one_rate
+        || workload.arrival() != Arrival::Closed
+        || measured.times.cached_writes
+        || collected.rounds.is_some();
     let pauses = observed.pauses.iter().filter(|_| !counts_pauses);
     let (running, paused) = without_pauses(collected.intervals(), pauses, context.clock_start_ns);
     measured.times.paused_ns = paused.iter().map(|interval| interval.length_ns).sum();
     measured.times.paused_ops = paused.iter().map(|interval| interval.ops).sum();
-    // After some workers have ended, the rate is no longer the same. Rates of zones differ by their nature.
-    let has_one_rate = workload.is_continuous() && data.is_none_or(|data| data.zones.is_none());
     let all = || SteadyState::from_intervals(&running, measured.times.first_done_ns);
     let by_rounds = collected.rounds.as_ref().and_then(Rounds::steady);
     let state = match by_rounds {
@@ -163,10 +167,9 @@ pub fn record(
         // Of the same part as the rate; the extremes are of all operations.
         let intervals = state.as_ref().map_or(&running[..], |state| state.part(&running));
         let operations = Distribution::from_intervals(intervals);
-        let ends = if paused.is_empty() { Some(&whole) } else { None };
-        let found = operations.latency();
-        let (min, max) = ends.or(found.as_ref()).map_or((whole.min, whole.max), |ends| (ends.min, ends.max));
-        let latency = Latency { min, max, ..found.unwrap_or(whole) };
+        let all_running = (!paused.is_empty()).then(|| Distribution::from_intervals(&running).latency());
+        let Latency { min, max, .. } = all_running.flatten().unwrap_or_else(|| whole.clone());
+        let latency = Latency { min, max, ..operations.latency().unwrap_or(whole) };
         let latency = steady_state::with_intervals(latency, &operations.buckets(), intervals, context.seed);
         (latency, operations.encoded().or_else(|| collected.operations.encoded()))
     });
@@ -201,7 +204,10 @@ pub fn record(
             data.map_or(measured.elapsed_ns, |_| observed.measured_ns),
         ),
         cpu: observed.cpu(),
-        system: (phase.engine != Engine::Sim).then(|| observed.system.clone()),
+        system: (phase.engine != Engine::Sim).then(|| SystemUse {
+            left_out_ns: Some(measured.times.paused_ns).filter(|ns| *ns > 0),
+            ..observed.system.clone()
+        }),
         wait_channels: observed.wait_channels.clone(),
         residency: measured.residency.take(),
         extents: measured.extents.take(),

@@ -11,6 +11,8 @@ const OTHERS_WEIGHT: f64 = 3.0;
 /// Fewest repeats of other tests that show a spread, of the same kind and of all.
 const LIKE_MIN: usize = 6;
 const OTHERS_MIN: usize = 3;
+/// Fewest repeats of a test alone that show its spread.
+const OWN_MIN: f64 = 3.0;
 /// Share of repeats within the range.
 const WITHIN: f64 = 0.9;
 /// Standard deviation of a normal distribution over its median distance from the mean.
@@ -25,8 +27,8 @@ pub struct RepeatedTest<K> {
     pub log_ratios: Vec<f64>,
 }
 
-/// Returns for each test the largest distance of nine of ten repeats from its rate, as a natural logarithm. It is `None` where
-/// neither the test nor another one was repeated.
+/// Returns for each test the largest distance of nine of ten repeats from its rate, as a natural logarithm. It is `None` for a
+/// test that was not repeated, and where too few were.
 pub fn repeat_distances<K: PartialEq>(tests: &[RepeatedTest<K>]) -> Vec<Option<f64>> {
     let scale_of_others = |own: usize, least: usize, is_like: &dyn Fn(&RepeatedTest<K>) -> bool| {
         let others = tests.iter().enumerate().filter(|(other, test)| *other != own && is_like(test));
@@ -42,7 +44,7 @@ pub fn repeat_distances<K: PartialEq>(tests: &[RepeatedTest<K>]) -> Vec<Option<f
         let variance = (squares + weight * others.unwrap_or(0.0).powi(2)) / degrees;
         let student = StudentsT::new(0.0, 1.0, degrees).ok()?;
         let half = student.inverse_cdf(f64::midpoint(1.0, WITHIN)) * variance.sqrt();
-        half.is_finite().then_some(half)
+        (count > 0.0 && degrees >= OWN_MIN && half.is_finite()).then_some(half)
     };
     tests.iter().enumerate().map(distance).collect()
 }
@@ -65,11 +67,11 @@ mod tests {
     }
 
     #[test]
-    fn lone_repeat_has_a_wide_range() {
-        let [alone] = repeat_distances(&[test(0, &[0.01])])[..] else { panic!() };
-        // Student's t at 95 % with one degree of freedom.
-        assert!((alone.unwrap() - 0.063_138).abs() < 1e-5, "{alone:?}");
-        assert_eq!(repeat_distances(&[test(0, &[])]), [None]);
+    fn three_repeats_alone_have_a_range() {
+        let [alone] = repeat_distances(&[test(0, &[0.01, -0.01, 0.01])])[..] else { panic!() };
+        // Student's t at 95 % with three degrees of freedom.
+        assert!((alone.unwrap() - 0.023_534).abs() < 1e-5, "{alone:?}");
+        assert_eq!(repeat_distances(&[test(0, &[0.01, 0.01])]), [None]);
     }
 
     #[test]
@@ -77,7 +79,7 @@ mod tests {
         let (like, unlike) = (test(0, &[0.02; 6]), test(1, &[0.5; 6]));
         let found = repeat_distances(&[test(0, &[0.0]), like, unlike, test(1, &[0.0]), test(0, &[])]);
         assert!(found[0].unwrap() < 0.06 && found[3].unwrap() > 1.0, "{found:?}");
-        assert!(found[4] > found[0], "{found:?}");
+        assert_eq!(found[4], None, "it was not repeated");
     }
 
     #[test]

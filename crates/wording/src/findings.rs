@@ -223,7 +223,7 @@ findings! {
 
     "several_passes" "`?`"
         when "direct `read`, more than one pass; later passes were more than 20 % faster, and by more than chance explains"
-        means "Something may hold what the first pass read. No counter of this system shows it.":
+        means "Possibly a cache below this system; no counter here confirms it.":
         LaterPassesFaster "later passes were faster", "later passes were {gain} faster than the first of {passes}";
 
     "fewer_files" "`?`"
@@ -291,14 +291,14 @@ findings! {
     "wide_interval" "`·`"
         when "`±` is more than 1.25 times the precision goal, which is 5 % with `--time` alone"
         means "The rate is less precise than the goal. With fewer than 8 effective samples, its precision is unknown.":
-        WideInterval "± above the precision goal", "± {half_width}, goal {wanted}";
-        FewParts "± is unknown", "the run has {parts} effective samples, too few for a ±";
+        WideInterval "± above the precision goal", "± {half_width} in this run alone, goal {wanted}";
+        FewParts "± is unknown", "the run has {parts} effective samples, too few for a ± of this run alone";
 
     "does_not_repeat" "`?`"
-        when "a short run of the same test after all tests differs by a factor of more than 1.19. It also exceeds the interval inside the run"
-        means "The number is that of one moment. The line gives both rates.":
-        DoesNotRepeat "another rate later", "{own_ops_per_second}; {then_ops_per_second} in the same test {later} later";
-        InodesInUse "another rate later", "{own_ops_per_second}; {then_ops_per_second} in the same test {later} later: ext4 without a journal skips the inodes of deleted files for 1 to 5 minutes";
+        when "a short re-run after all tests differs by a factor of more than 1.19, and by more than the interval of the test"
+        means "The rate changed between the test and its re-run.":
+        DoesNotRepeat "a re-run differed", "a re-run {later} later gave {then_ops_per_second} instead of {own_ops_per_second}";
+        InodesInUse "a re-run differed", "a re-run {later} later gave {then_ops_per_second} instead of {own_ops_per_second}: ext4 without a journal skips the inodes of deleted files for 1 to 5 minutes";
 
     "one_run" "`·`"
         when "one repetition on a disk of a virtual machine"
@@ -306,7 +306,7 @@ findings! {
         OneRun "another run may differ more", "± {half_width} covers this run only: on a virtual disk another run may differ more";
         OneOfRuns "another run may differ more", "after {runs} runs here, expect another at {low} to {high} of this rate";
 
-    "rate_dropped" "`?`; `·` for writes through the page cache"
+    "rate_dropped" "`?`; `·` if the kernel held back the writers"
         when "the rate fell by more than 20 % and stayed down, without foreign I/O"
         means "The remark gives the rates before and after. With `·`, the kernel held back writers of dirty pages.":
         MemoryFilled "rate drop at the dirty limit", "after {moved_bytes} and {at_seconds} the rate fell from {first_bytes_per_second} to {then_bytes_per_second}: the kernel held back writers of dirty pages. The table shows the mean";
@@ -336,11 +336,12 @@ findings! {
         means "The host is busy.":
         Steal "the hypervisor took CPU time", "the hypervisor took {stolen_share} of the threads' time";
 
-    "not_running" "`?`; `·` for files and open loops below 10 %"
-        when "skye did not run for a second or more; of tests on files and of open loops, for more than 5 % of the test"
-        means "It was stopped, had no CPU, or the machine was suspended. Closed loops on data leave that time out.":
+    "not_running" "`?`; `·` below 10 % where that time counts"
+        when "skye did not run for a second or more. Where that time counts, for more than 5 % of the test"
+        means "It was stopped, had no CPU, or the machine was suspended. Closed loops on data leave that time out, except writes through the page cache.":
         NotRunning "skye did not run", "skye did not run for {stopped_share} of the test: it was stopped, or had no CPU";
         LeftOut "skye did not run", "skye did not run for {stopped}; that time does not count";
+        Suspended "suspended", "the machine was suspended for {suspended} during the test";
 
     "cpu_contention" "`?` if 10 % or more, else `·`"
         when "threads waited for a CPU for more than 5 % of their time. With more threads than CPUs, only if other programs used a quarter of a CPU"

@@ -735,6 +735,17 @@ examples! {
     steal_of_5_percent: steal QUIET, "read:rnd4k", |w| w.budget().steal = 0.05;
 
     run_stopped_for_half_of_test: not_running SUSPECT, "read:rnd4k", |w| stop(w, 2);
+    pause_left_out_of_the_rate: not_running SUSPECT, "read:rnd4k",
+        |w| {
+            let not_running_ns = Some(2_000_000_000);
+            let system = SystemUse { not_running_ns, left_out_ns: Some(2_100_000_000), ..SystemUse::default() };
+            w.record.seen.system = Some(system);
+        };
+    machine_suspended_for_an_hour: not_running SUSPECT, "stat",
+        |w| {
+            let suspended_ns = Some(3_600_000_000_000);
+            w.record.seen.system = Some(SystemUse { suspended_ns, ..SystemUse::default() });
+        };
     run_stopped_for_half_of_file_test: not_running SUSPECT, "stat", |w| stop(w, 2);
     run_stopped_for_hundredth_of_file_test: not_running QUIET, "stat", |w| stop(w, 100);
 

@@ -102,9 +102,15 @@ fn maintenance(input: &JudgeInput<'_>) -> Option<TrapFinding> {
 
 /// A pause of the whole program.
 fn not_running(input: &JudgeInput<'_>) -> Option<TrapFinding> {
-    let not_running_ns = input.record.seen.system.as_ref()?.not_running_ns?;
-    if input.data().is_some() && input.record.workload.arrival == "closed_loop" {
-        return Some(Finding::LeftOut { stopped: Seconds(not_running_ns as f64 / 1e9) }.into());
+    let system = input.record.seen.system.as_ref()?;
+    let seconds = |ns: u64| Seconds(ns as f64 / 1e9);
+    if let Some(suspended_ns) = system.suspended_ns {
+        return Some(Finding::Suspended { suspended: seconds(suspended_ns) }.into());
+    }
+    let not_running_ns = system.not_running_ns?;
+    // An interval at each end is left out, too.
+    if system.left_out_ns.is_some_and(|left_out_ns| left_out_ns >= not_running_ns) {
+        return Some(Finding::LeftOut { stopped: seconds(not_running_ns) }.into());
     }
     let stopped_share = not_running_ns as f64 / 1e9 / input.seconds();
     (stopped_share > SHARE_MAX).then(|| Finding::NotRunning { stopped_share: Share(stopped_share) }.into())

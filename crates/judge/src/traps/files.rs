@@ -13,6 +13,8 @@ traps!(fewer_files, names_not_cold, cold_names, metadata_cache, inode_search);
 /// Operations that take longer than this search for inodes. An inode that is found at once costs some ten microseconds,
 /// a search through thousands of them more than this.
 const SEARCH_NS: u64 = 100_000;
+/// Such a search takes more than this share of the threads' time, on a CPU or waiting for one.
+const SEARCH_SHARE: f64 = 0.8;
 
 /// A set that could not be made whole in time.
 fn fewer_files(input: &JudgeInput<'_>) -> Option<TrapFinding> {
@@ -89,9 +91,15 @@ fn metadata_cache(input: &JudgeInput<'_>) -> Option<TrapFinding> {
 
 /// ext4 without a journal, which searches past inodes that were freed a short while ago.
 pub(super) fn inode_search(input: &JudgeInput<'_>) -> Option<TrapFinding> {
-    let files = input.files()?;
-    let slow = input.record.figures.latency_ns.as_ref().is_some_and(|latency| latency.mean > SEARCH_NS);
-    let busy = input.record.seen.budget.as_ref().is_some_and(|budget| budget.kernel + budget.run_queue > 0.8);
-    (files.takes_inodes() && input.target().delays_inode_reuse() && slow && busy)
+    let latency = input.record.figures.latency_ns.as_ref()?;
+    let budget = input.record.seen.budget.as_ref()?;
+    skips_inodes(input, latency.mean, budget.kernel + budget.run_queue)
         .then(|| TrapFinding::new(Finding::InodeSearch {}, [Advice::WaitForInodes {}]))
+}
+
+/// Returns true if operations of this mean time search past such inodes. `kernel_share` is the threads' time in the kernel, or
+/// waiting for a CPU.
+pub(super) fn skips_inodes(input: &JudgeInput<'_>, mean_ns: u64, kernel_share: f64) -> bool {
+    let takes_inodes = input.files().is_some_and(|files| files.takes_inodes());
+    takes_inodes && input.target().delays_inode_reuse() && mean_ns > SEARCH_NS && kernel_share > SEARCH_SHARE
 }

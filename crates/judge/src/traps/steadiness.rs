@@ -6,7 +6,7 @@ use model::figure::{
 };
 use model::finding::Finding;
 use model::plan::CUSTOM;
-use model::run::{EFFECTIVE_SAMPLES_MIN, Interval, UntilSteady};
+use model::run::{EFFECTIVE_SAMPLES_MIN, Interval, SampledThreads, UntilSteady};
 
 use crate::wait_channels::class;
 use crate::{JudgeInput, TrapFinding};
@@ -31,6 +31,8 @@ traps!(
 const PRECISION: f64 = 0.05;
 /// If a rate falls by this share, something that kept it up ran out.
 const DROP: f64 = 0.2;
+/// Writers that are held back for less than this share of the samples do not lower the rate.
+const HELD_BACK_SHARE_MIN: f64 = 0.05;
 /// If threads wait for a CPU for more than this share of the time, that may be why a rate falls.
 const RUN_QUEUE_MAX: f64 = 0.2;
 /// Factor by which an interval may be wider than wanted. A test ends as soon as the interval is narrow enough, and its
@@ -81,7 +83,7 @@ fn too_few_samples(input: &JudgeInput<'_>) -> Option<TrapFinding> {
         return None;
     }
     // The number is all bytes over all the time. How far that of another run would differ is unknown.
-    if has_long_sync(input) || record.figures.rate.into_cache_ops_per_second.is_some() {
+    if input.record.figures.rate.has_long_sync() || record.figures.rate.into_cache_ops_per_second.is_some() {
         let share =
             Share(1.0 - record.figures.rate.last_done_ns as f64 / record.counts.elapsed_ns.max(1) as f64);
         return Some(TrapFinding::new(
@@ -147,13 +149,6 @@ fn longer(input: &JudgeInput<'_>) -> Option<Advice> {
     })
 }
 
-/// Returns true if making everything durable took so long that the rate before it is not the headline.
-fn has_long_sync(input: &JudgeInput<'_>) -> bool {
-    let (whole, durable) =
-        (input.record.figures.rate.overall_ops_per_second, input.record.figures.rate.durable_ops_per_second);
-    whole.zip(durable).is_some_and(|(whole, durable)| durable < whole * (1.0 - PRECISION))
-}
-
 /// A test without a part that has one rate for long enough.
 fn not_steady(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let steady = input.record.figures.steady.as_ref().filter(|steady| !steady.is_steady)?;
@@ -165,7 +160,7 @@ fn not_steady(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let is_elsewhere = has_rounds
         || is_short(input)
         || input.keeps_requested_rate()
-        || (is_cached && has_long_sync(input))
+        || (is_cached && input.record.figures.rate.has_long_sync())
         || is_drop;
     if is_elsewhere {
         return None;
@@ -236,15 +231,16 @@ fn does_not_repeat(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let distance = (visit.ops_per_second / own).ln().abs();
     // Another trap names this cause.
     let is_reported = super::files::inode_search(input).is_some();
-    if is_reported || distance <= REPEAT_DISTANCE_MAX.max(input.half_width().unwrap_or(0.0)) {
+    if is_reported || distance <= REPEAT_DISTANCE_MAX.max(input.half_width().unwrap_or(0.0).ln_1p()) {
         return None;
     }
     let later_ns = visit.start_ns.saturating_sub(input.record.counts.start_ns);
     let [own_ops_per_second, then_ops_per_second] = [own, visit.ops_per_second].map(OpsPerSecond);
     let later = Seconds(later_ns as f64 / 1e9);
+    let skips_inodes = visit.latency_mean_ns.zip(visit.kernel_share);
     let skips_inodes =
-        input.files().is_some_and(|files| files.takes_inodes()) && input.target().delays_inode_reuse();
-    Some(match skips_inodes && visit.ops_per_second < own {
+        skips_inodes.is_some_and(|(mean_ns, share)| super::files::skips_inodes(input, mean_ns, share));
+    Some(match skips_inodes {
         true => TrapFinding::new(
             Finding::InodesInUse { own_ops_per_second, then_ops_per_second, later },
             [Advice::WaitForInodes {}],
@@ -306,10 +302,13 @@ pub(super) fn rate_dropped(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let bytes = input.record.workload.block_bytes.filter(|_| change.bytes > 0);
     let (moved_bytes, at_seconds) = (Bytes(change.bytes), Seconds(change.at_ns as f64 / 1e9));
     let ops = [change.before_ops_per_second, last.after_ops_per_second];
-    let mut channels = input.record.seen.wait_channels.iter();
-    let held_back = channels.any(|site| class(&site.symbol, true) == Some(WaitClass::Dirty));
-    let is_cached = input.record.figures.rate.into_cache_ops_per_second.is_some() && held_back;
-    let is_after = steady.is_steady && input.record.figures.rate.steady_ops_per_second.is_some();
+    let of_workers = input.record.seen.wait_channels.iter().filter(|site| site.of == SampledThreads::Workers);
+    let held_back = of_workers.filter(|site| class(&site.symbol, true) == Some(WaitClass::Dirty));
+    let held_back: f64 = held_back.map(|site| site.share).sum();
+    let goes_to_cache = input.record.figures.rate.into_cache_ops_per_second.is_some();
+    let is_cached = goes_to_cache && held_back >= HELD_BACK_SHARE_MIN;
+    let has_rate_after = input.record.figures.rate.steady_ops_per_second.is_some() && !goes_to_cache;
+    let is_after = steady.is_steady && has_rate_after;
     let finding = if let Some(block) = bytes {
         let [first_bytes_per_second, then_bytes_per_second] =
             ops.map(|ops| BytesPerSecond(ops * block as f64));

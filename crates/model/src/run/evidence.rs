@@ -213,6 +213,12 @@ document! {
         pub caps: Vec<Cap>,
         /// Time in which skye did not run while it measured, as it was stopped or had no CPU; null if it always ran.
         pub not_running_ns: Option<u64>,
+        /// Part of that time which no rate counts; absent where all of it counts.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub left_out_ns: Option<u64>,
+        /// Time for which the machine was suspended, which no clock of the test counts; absent where it was not.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub suspended_ns: Option<u64>,
     }
 
     /// Calls of this process, and of those that it started for the test.
@@ -324,15 +330,14 @@ impl Sensitivity {
         }
     }
 
-    /// Stores the response to an experiment, and replaces an earlier one.
-    pub fn put(&mut self, experiment: Experiment, response: Response) {
-        let place = match experiment {
+    /// Returns the place of the response to an experiment.
+    pub fn place_of(&mut self, experiment: Experiment) -> &mut Option<Response> {
+        match experiment {
             Experiment::Depth => &mut self.depth,
             Experiment::Single => &mut self.single,
             Experiment::Block => &mut self.block,
             Experiment::Separate => &mut self.separate,
-        };
-        *place = Some(response);
+        }
     }
 }
 

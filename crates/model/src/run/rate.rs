@@ -2,7 +2,16 @@
 
 use super::Rate;
 
+/// If the sync at the end lowers the rate by more than this share, the rate before it is not the headline.
+const LONG_SYNC_SHARE: f64 = 0.05;
+
 impl Rate {
+    /// Returns true if making everything durable took so long that the rate before it is not the headline.
+    pub fn has_long_sync(&self) -> bool {
+        let whole = self.overall_ops_per_second.zip(self.durable_ops_per_second);
+        whole.is_some_and(|(whole, durable)| durable < whole * (1.0 - LONG_SYNC_SHARE))
+    }
+
     /// Returns the rate before any sync at the end: over the steady part, or else over the whole time.
     pub fn steady_or_whole(&self) -> Option<f64> {
         self.steady_ops_per_second.or(self.overall_ops_per_second)
@@ -13,14 +22,6 @@ impl Rate {
         let half = (self.ci95_high_ops_per_second? - self.ci95_low_ops_per_second?) / 2.0;
         let share = self.ops_per_second.filter(|rate| *rate > 0.0).map(|rate| half / rate)?;
         share.is_finite().then_some(share)
-    }
-
-    /// Returns the ends of the range that its printed half width is of.
-    pub fn printed_ends(&self) -> Option<(f64, f64)> {
-        match self.repeat_half_width.zip(self.ops_per_second) {
-            Some((half, rate)) => Some((rate / (1.0 + half), rate * (1.0 + half))),
-            None => self.ci95_low_ops_per_second.zip(self.ci95_high_ops_per_second),
-        }
     }
 
     /// Returns the half width to print: that of repeats, or else that of this run. It is `None` with few effective samples, or if

@@ -219,7 +219,7 @@ impl Side {
         let is_in_bytes =
             phase.workload.pattern == Some(Access::Sequential) && Kind::from_phase(phase) == Kind::Data;
         let rate = &phase.figures.rate;
-        let ends = rate.printed_ends();
+        let ends = rate.ci95_low_ops_per_second.zip(rate.ci95_high_ops_per_second);
         let (measure, value, run_interval) = match rate.bytes_per_second.filter(|_| is_in_bytes) {
             Some(bytes) => {
                 let per_op = rate.ops_per_second.map(|ops| bytes / ops);

@@ -41,6 +41,7 @@ const KNEE_CODE: &str = "knee";
 /// Findings whose figures belong together, so that ranges over several rows would make no sense.
 const SINGLE_ROW_CODES: &[&str] = &[
     "not_steady",
+    "does_not_repeat",
     "several_modes",
     "rate_dropped",
     "rate_capped",

@@ -2,13 +2,13 @@
 //! short time, to show how far a repeat may differ.
 
 use super::{Driver, Side};
-use model::Experiment;
 use model::experiment::{EXPERIMENT_NS, RETURN_VISIT_NS};
 use model::plan::PlannedPhase;
 use model::run::{PhaseRecord, Response, Sensitivity, Status};
 use model::workload::Engine;
+use model::{Experiment, UserError};
 use run::hang_detection::first_hung_call;
-use run::return_visit_bytes;
+use run::{return_visit_bytes, return_visit_of};
 
 /// Largest share of a run's total time that experiments take.
 const SHARE_OF_TOTAL: f64 = 0.4;
@@ -49,16 +49,12 @@ impl Driver {
         }
     }
 
-    /// Runs each test again for a short time. Another half begins than in the tests, so most have another test before them.
+    /// Runs each test again for a short time, in reverse order, so that each has another one before it.
     pub(super) fn return_visits(&mut self, side: &mut dyn Side) {
-        let mut phases = self.phases_to_revisit();
-        let middle = phases.len() / 2;
-        phases.rotate_left(middle);
-        for phase in &phases {
-            if self.left_ns() < RETURN_VISIT_NS
-                || self.interruption.is_raised()
-                || first_hung_call().is_some()
-            {
+        for phase in self.phases_to_revisit().iter().rev() {
+            // Files are made anew.
+            let least_ns = RETURN_VISIT_NS * if phase.workload.files().is_some() { 3 } else { 2 };
+            if self.left_ns() < least_ns || self.interruption.is_raised() || first_hung_call().is_some() {
                 break;
             }
             let Some(record) = self.last_record(phase).filter(|record| record.status == Status::Done) else {
@@ -66,11 +62,17 @@ impl Driver {
             };
             self.view.preparing(&format!("{} {} once more", record.name, record.label));
             let since = std::time::Instant::now();
-            let visit = side.return_visit(phase, record);
+            let (id, visit) = (record.id.clone(), side.return_visit(phase, record, self.left_ns()));
             log::debug!("{}: a return visit took {:?}", phase.id, since.elapsed());
-            let id = record.id.clone();
+            let Some(mut visit) = visit else { continue };
+            if let Some(reason) = visit.reason.take_if(|_| visit.status == Status::Failed) {
+                self.fail(&UserError::new(format!("run {} again", phase.id), reason));
+            }
             if let Some(record) = self.phases.iter_mut().find(|record| record.id == id) {
-                record.figures.return_visit = visit;
+                record.figures.return_visit = return_visit_of(phase, &visit);
+                // Damage is damage, whenever it is read.
+                let damage = visit.judged.notes.into_iter().filter(|note| note.code == "verification_failed");
+                record.judged.notes.extend(damage);
             }
         }
     }
@@ -145,7 +147,8 @@ impl Driver {
                 .judged
                 .sensitivity
                 .get_or_insert_with(Sensitivity::default)
-                .put(experiment, response.clone());
+                .place_of(experiment)
+                .replace(response.clone());
             judge::judge(record, &self.plan, &self.environment, self.target_probes.as_ref());
             wording::fill(record);
         }

@@ -2,7 +2,7 @@
 
 use fleet::Fleet;
 use model::plan::PlannedPhase;
-use model::run::{FillRecord, HostRecord, PhaseRecord, Response, ReturnVisit, TargetProbes};
+use model::run::{FillRecord, HostRecord, PhaseRecord, Response, TargetProbes};
 use model::{Experiment, UserError};
 use run::{LayoutProgress, PhaseEvent, Session, Time, hang_detection};
 
@@ -62,8 +62,13 @@ pub trait Side {
         record: &PhaseRecord,
         kept_bytes: u64,
     ) -> Option<Response>;
-    /// Runs a test that gave `record` again, for a short time.
-    fn return_visit(&mut self, phase: &PlannedPhase, record: &PhaseRecord) -> Option<ReturnVisit>;
+    /// Runs a test that gave `record` again, for a short time within `budget_ns`.
+    fn return_visit(
+        &mut self,
+        phase: &PlannedPhase,
+        record: &PhaseRecord,
+        budget_ns: u64,
+    ) -> Option<PhaseRecord>;
     /// Returns the bytes that each client may still write.
     fn left_bytes(&self) -> u64;
     /// Returns the cost of one read of the clock, in nanoseconds.
@@ -123,8 +128,13 @@ impl Side for Session {
         Session::experiment(self, experiment, phase, record, kept_bytes, &mut |_| {})
     }
 
-    fn return_visit(&mut self, phase: &PlannedPhase, record: &PhaseRecord) -> Option<ReturnVisit> {
-        Session::return_visit(self, phase, record, &mut |_| {})
+    fn return_visit(
+        &mut self,
+        phase: &PlannedPhase,
+        record: &PhaseRecord,
+        budget_ns: u64,
+    ) -> Option<PhaseRecord> {
+        Session::return_visit(self, phase, record, budget_ns, &mut |_| {})
     }
 
     fn left_bytes(&self) -> u64 {
@@ -199,7 +209,7 @@ impl Side for Fleet {
     }
 
     /// A plan with clients has no return visits.
-    fn return_visit(&mut self, _: &PlannedPhase, _: &PhaseRecord) -> Option<ReturnVisit> {
+    fn return_visit(&mut self, _: &PlannedPhase, _: &PhaseRecord, _: u64) -> Option<PhaseRecord> {
         None
     }
 
