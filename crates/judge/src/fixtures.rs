@@ -383,6 +383,18 @@ impl InputBuilder {
         });
     }
 
+    /// Lets the test's threads sleep in one function of the kernel, in this share of the samples.
+    pub fn sleep_in(&mut self, symbol: &str, share: f64) {
+        self.record.seen.wait_channels = vec![model::run::WaitChannel {
+            of: model::run::SampledThreads::Workers,
+            class: None,
+            symbol: symbol.into(),
+            share,
+            samples: (share * 1000.0) as u64,
+            operations: Vec::new(),
+        }];
+    }
+
     /// Adds a short run after all tests, at this share of the rate.
     pub fn return_visit(&mut self, share: f64) {
         let own = self.record.figures.rate.steady_or_whole().unwrap();

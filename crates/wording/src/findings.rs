@@ -269,7 +269,7 @@ findings! {
         FewRounds "too few rounds for ±", "{operations} operations in {rounds:round} are too few for a ±";
         Short "too short for ±", "the test took only {elapsed_seconds} for {operations} operations, too short for a ±";
 
-    "not_steady" "`?` if the rate changed by 10 % or more, else `·`"
+    "not_steady" "`?` if the rate changed by 10 % or more, and by more than `±`, else `·`"
         when "no steady part; the remark shows when and how the rate changed"
         means "The number is a mean over the whole test.":
         Drifted "the rate drifted", "the rate is not steady: it drifted from {first_ops_per_second} to {last_ops_per_second} in {elapsed_seconds}";

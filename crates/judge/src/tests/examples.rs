@@ -7,7 +7,7 @@ use model::layer::LayerKind;
 use model::request::Seconds;
 use model::run::{
     CompressibleProbe, Conditions, DriveTemperature, Helper, MaintenanceRecord, Mark, Mode, Reread,
-    RoundRecord, RoundsWindow, SampledThreads, SteadyRound, SystemUse, Trust, UntilSteady, WaitChannel,
+    RoundRecord, RoundsWindow, SteadyRound, SystemUse, Trust, UntilSteady,
 };
 use model::size::Size;
 use model::target::{Backing, Device, DeviceKind};
@@ -655,14 +655,7 @@ examples! {
         "write:seq1m:buffered",
         |w| {
             w.changes(1.0, 2_000.0, 100.0, 2_000 << 20);
-            w.record.seen.wait_channels = vec![WaitChannel {
-                of: SampledThreads::Workers,
-                class: None,
-                symbol: "balance_dirty_pages_ratelimited_flags".into(),
-                share: 0.9,
-                samples: 900,
-                operations: Vec::new(),
-            }];
+            w.sleep_in("balance_dirty_pages_ratelimited_flags", 0.9);
         };
     buffered_drop_without_throttled_writer: rate_dropped SUSPECT,
         "write:seq1m:buffered", |w| w.changes(1.0, 2_000.0, 100.0, 2_000 << 20);
@@ -749,6 +742,11 @@ examples! {
     run_stopped_for_half_of_file_test: not_running SUSPECT, "stat", |w| stop(w, 2);
     run_stopped_for_hundredth_of_file_test: not_running QUIET, "stat", |w| stop(w, 100);
 
+    changes_within_the_range_of_repeats: not_steady REMARK, "read:rnd4k",
+        |w| {
+            w.changes(1.5, 110_000.0, 95_000.0, 1 << 30);
+            w.record.figures.rate.repeat_half_width = Some(0.2);
+        };
     return_visit_with_half_the_rate: does_not_repeat SUSPECT, "read:rnd4k", |w| w.return_visit(0.5);
     return_visit_with_nearly_the_same_rate: does_not_repeat QUIET, "read:rnd4k", |w| w.return_visit(0.9);
     return_visit_among_used_inodes: does_not_repeat SUSPECT, "create",

@@ -165,6 +165,9 @@ fn not_steady(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     if is_elsewhere {
         return None;
     }
+    if let Some(half_width) = covering_half_width(input) {
+        return Some(Finding::Unsteady { half_width: Share(half_width) }.into());
+    }
     let finding = match (steady.change_points.first(), steady.change_points.len()) {
         (None, _) => match input.half_width().filter(|half| *half > HALF_WIDTH_MAX) {
             Some(half) => Finding::Unsteady { half_width: Share(half) },
@@ -195,6 +198,17 @@ fn not_steady(input: &JudgeInput<'_>) -> Option<TrapFinding> {
         }
     };
     Some(TrapFinding::new(finding, longer(input)))
+}
+
+/// Returns the half width of the range of repeats, if all levels of the rate lie in it.
+fn covering_half_width(input: &JudgeInput<'_>) -> Option<f64> {
+    let figures = &input.record.figures;
+    let (half, rate) = figures.rate.repeat_half_width.zip(figures.rate.ops_per_second)?;
+    let changes = &figures.steady.as_ref()?.change_points;
+    let before = changes.iter().map(|change| change.before_ops_per_second);
+    let levels = before.chain(changes.iter().map(|change| change.after_ops_per_second));
+    let mut levels = levels.chain(ends(input).into_iter().filter(|_| changes.is_empty()));
+    levels.all(|level| (level / rate).ln().abs() <= half.ln_1p()).then_some(half)
 }
 
 /// Operations a second in the first quarter of the intervals, and in the last.
@@ -240,15 +254,12 @@ fn does_not_repeat(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let skips_inodes = visit.latency_mean_ns.zip(visit.kernel_share);
     let skips_inodes =
         skips_inodes.is_some_and(|(mean_ns, share)| super::files::skips_inodes(input, mean_ns, share));
-    Some(match skips_inodes {
+    Some(match skips_inodes && visit.ops_per_second < own {
         true => TrapFinding::new(
             Finding::InodesInUse { own_ops_per_second, then_ops_per_second, later },
             [Advice::WaitForInodes {}],
         ),
-        false => TrapFinding::new(
-            Finding::DoesNotRepeat { own_ops_per_second, then_ops_per_second, later },
-            [Advice::Repeat {}],
-        ),
+        false => Finding::DoesNotRepeat { own_ops_per_second, then_ops_per_second, later }.into(),
     })
 }
 
