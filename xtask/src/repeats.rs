@@ -109,6 +109,12 @@ impl Repeats {
         self.0.values().fold((0, 0), |(inside, all), test| (inside + test.inside, all + test.distances.len()))
     }
 
+    fn inside_others(&self) -> [usize; 2] {
+        self.0
+            .values()
+            .fold([0; 2], |[inside, all], test| [inside + test.inside_others[0], all + test.inside_others[1]])
+    }
+
     /// Returns the median over all tests of the ratio of ± to the range that holds enough repeats of these runs.
     fn width(&self) -> Option<f64> {
         quantile(self.0.values().filter_map(Test::width).collect(), 0.5)
@@ -134,9 +140,7 @@ impl Repeats {
         }
         let (inside, all) = self.inside();
         let share = inside as f64 / all.max(1) as f64 * 100.0;
-        let [others_inside, others] = self.0.values().fold([0; 2], |[inside, all], test| {
-            [inside + test.inside_others[0], all + test.inside_others[1]]
-        });
+        let [others_inside, others] = self.inside_others();
         let width = self.width().map_or("–".into(), |width| format!("{width:.2}"));
         text +=
             &format!("all {inside} of {all}, {share:.0} %; ± over that range {width}, median of the tests\n");
@@ -144,9 +148,10 @@ impl Repeats {
     }
 
     fn are_covered(&self) -> bool {
-        let (inside, all) = self.inside();
+        let ((inside, all), [others_inside, others]) = (self.inside(), self.inside_others());
         all > 0
             && inside as f64 >= INSIDE_MIN * all as f64
+            && others_inside as f64 >= INSIDE_MIN * others as f64
             && self.width().is_some_and(|width| width <= WIDTH_MAX)
     }
 }

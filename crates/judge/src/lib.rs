@@ -8,7 +8,7 @@
 //! - Pure: values in, values out. A record from disk gets the same judgement as one in memory; newer rules can judge it
 //!   again.
 //! - No English: a finding, an observation and a piece of advice are variants with figures. `wording` has their texts.
-//! - A finding that lowers the trust has figures as evidence, and advice.
+//! - A finding that lowers the trust has figures as evidence.
 //! - Every threshold is a named constant that says where it comes from.
 //! - A missing source of data is never judged as if it had been read.
 //! - Three kinds of evidence confirm a limiter, and two make it likely. Conflicting evidence makes it not clear. A

@@ -17,6 +17,7 @@ enum Kind {
 ///
 /// Rows of a run without return visits have none: there, repeats are whole runs.
 pub(crate) fn share_repeats(rows: &mut [PhaseRecord]) -> bool {
+    rows.iter_mut().for_each(|row| row.figures.rate.repeat_half_width = None);
     if rows.iter().all(|row| row.figures.return_visit.is_none()) {
         return false;
     }

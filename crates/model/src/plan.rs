@@ -550,11 +550,6 @@ fn plan_from(
     Ok(plan)
 }
 
-/// Returns true if the page cache takes the writes of a test until a sync at its end.
-fn is_cached(data: &DataWork) -> bool {
-    data.writes() && !data.direct && data.sync.has_final_sync()
-}
-
 /// Returns the condition under which phases may end before their time. A requested time without a precision is kept to
 /// the second.
 fn precision_goal(request: &Request, time: Seconds) -> Result<Option<PrecisionGoal>, UserError> {
@@ -583,6 +578,7 @@ impl Plan {
     /// A counted phase ends with its count. A test at a given rate is there to measure latencies. The rate of writes
     /// into the page cache is known only after the sync. Simulated time costs nothing.
     pub fn precision_goal_of(&self, phase: &PlannedPhase) -> Option<PrecisionGoal> {
+        let is_cached = |data: &DataWork| data.writes() && !data.direct && data.sync.has_final_sync();
         let is_informative = |data: &DataWork| !(is_cached(data) && phase.engine.needs_files());
         let is_closed = phase.workload.arrival() == Arrival::Closed;
         let may_end_early = is_closed && phase.workload.data().is_none_or(is_informative);
@@ -646,7 +642,10 @@ impl Plan {
             || self.rounds_of(phase).is_some();
         let is_other = match &phase.workload.work {
             // For a second, the page cache takes all writes.
-            Work::Data(data) => data.passes.is_some() || data.zones.is_some() || is_cached(data),
+            Work::Data(data) => {
+                let is_cached = data.writes() && !data.direct && !data.syncs_each();
+                data.passes.is_some() || data.zones.is_some() || is_cached
+            }
             Work::Files(files) => files.passes.is_some(),
         };
         let is_same = || experiment::unchanged(phase, self.cache).is_some();

@@ -142,16 +142,22 @@ impl Session {
     }
 }
 
-/// Returns the return visit that gave this record; `None` if it did not finish, or has no rate.
-pub fn return_visit_of(phase: &PlannedPhase, record: &PhaseRecord) -> Option<ReturnVisit> {
-    if record.status != Status::Done || has_paused(record) {
+/// Returns the return visit to a test with `record` that gave the record `visit`. It is `None` if it did not finish, had fewer
+/// files, or has no rate.
+pub fn return_visit_of(
+    phase: &PlannedPhase,
+    record: &PhaseRecord,
+    visit: &PhaseRecord,
+) -> Option<ReturnVisit> {
+    let has_all_files = visit.workload.files == record.workload.files;
+    if visit.status != Status::Done || has_paused(visit) || !has_all_files {
         return None;
     }
-    let budget = record.seen.budget.as_ref();
+    let budget = visit.seen.budget.as_ref();
     Some(ReturnVisit {
-        start_ns: record.counts.start_ns,
-        ops_per_second: rate_of(phase, record)?.per_second,
-        latency_mean_ns: record.figures.latency_ns.as_ref().map(|latency| latency.mean),
+        start_ns: visit.counts.start_ns,
+        ops_per_second: rate_of(phase, visit)?.per_second,
+        latency_mean_ns: visit.figures.latency_ns.as_ref().map(|latency| latency.mean),
         kernel_share: budget.map(|budget| budget.kernel + budget.run_queue),
     })
 }

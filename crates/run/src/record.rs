@@ -155,6 +155,9 @@ pub fn record(
         || collected.rounds.is_some();
     let pauses = observed.pauses.iter().filter(|_| !counts_pauses);
     let (running, paused) = without_pauses(collected.intervals(), pauses, context.clock_start_ns);
+    // The time of the sync at the end counts.
+    let last_done_ns = measured.times.last_done_ns;
+    let paused: Vec<_> = paused.into_iter().filter(|interval| interval.start_ns < last_done_ns).collect();
     measured.times.paused_ns = paused.iter().map(|interval| interval.length_ns).sum();
     measured.times.paused_ops = paused.iter().map(|interval| interval.ops).sum();
     let all = || SteadyState::from_intervals(&running, measured.times.first_done_ns);

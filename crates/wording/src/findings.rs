@@ -338,7 +338,7 @@ findings! {
 
     "not_running" "`?`; `·` below 10 % where that time counts"
         when "skye did not run for a second or more. Where that time counts, for more than 5 % of the test"
-        means "It was stopped, had no CPU, or the machine was suspended. Closed loops on data leave that time out, except writes through the page cache.":
+        means "It was stopped, had no CPU, or the machine was suspended. Most closed loops on data leave that time out.":
         NotRunning "skye did not run", "skye did not run for {stopped_share} of the test: it was stopped, or had no CPU";
         LeftOut "skye did not run", "skye did not run for {stopped}; that time does not count";
         Suspended "suspended", "the machine was suspended for {suspended} during the test";

@@ -157,7 +157,10 @@ fn not_steady(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     // Another trap reports a single change that is a drop.
     let is_drop = steady.change_points.len() == 1 && rate_dropped(input).is_some();
     let has_rounds = input.record.figures.until_steady.is_some();
+    // Another trap marks a pause, and its intervals are no rates.
+    let has_paused = input.record.seen.system.as_ref().is_some_and(|system| system.left_out_ns.is_some());
     let is_elsewhere = has_rounds
+        || has_paused
         || is_short(input)
         || input.keeps_requested_rate()
         || (is_cached && input.record.figures.rate.has_long_sync())
@@ -203,7 +206,8 @@ fn not_steady(input: &JudgeInput<'_>) -> Option<TrapFinding> {
 /// Returns the half width of the range of repeats, if all levels of the rate lie in it.
 fn covering_half_width(input: &JudgeInput<'_>) -> Option<f64> {
     let figures = &input.record.figures;
-    let (half, rate) = figures.rate.repeat_half_width.zip(figures.rate.ops_per_second)?;
+    let _ = figures.rate.repeat_half_width?;
+    let (half, rate) = figures.rate.printed_half_width().zip(figures.rate.ops_per_second)?;
     let changes = &figures.steady.as_ref()?.change_points;
     let before = changes.iter().map(|change| change.before_ops_per_second);
     let levels = before.chain(changes.iter().map(|change| change.after_ops_per_second));

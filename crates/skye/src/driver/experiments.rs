@@ -1,7 +1,7 @@
 //! Experiments after all tests: the answer of a test's rate to a change shows what limits it. Then each test is run again for a
 //! short time, to show how far a repeat may differ.
 
-use super::{Driver, Side};
+use super::{Driver, Side, is_damaged};
 use model::experiment::{EXPERIMENT_NS, RETURN_VISIT_NS};
 use model::plan::PlannedPhase;
 use model::run::{PhaseRecord, Response, Sensitivity, Status};
@@ -23,7 +23,8 @@ impl Driver {
             return;
         }
         let total_ns = (self.plan.total_ns as f64 * SHARE_OF_TOTAL) as u64;
-        let visits_ns = RETURN_VISIT_NS * self.phases_to_revisit().len() as u64;
+        let visits = self.phases_to_revisit().len() as u64;
+        let visits_ns = if visits > 0 { RETURN_VISIT_NS * (visits + 1) } else { 0 };
         let end_ns = self.left_ns().saturating_sub(total_ns).max(visits_ns + EXPERIMENT_NS);
         let mut phases: Vec<_> = self.plan.phases.iter().map(|phase| (phase.clone(), Vec::new())).collect();
         let mut moved = Vec::new();
@@ -49,13 +50,16 @@ impl Driver {
         }
     }
 
-    /// Runs each test again for a short time, in reverse order, so that each has another one before it.
+    /// Runs each test again for a short time, in reverse order, so that most have another one before them.
     pub(super) fn return_visits(&mut self, side: &mut dyn Side) {
         for phase in self.phases_to_revisit().iter().rev() {
-            // Files are made anew.
-            let least_ns = RETURN_VISIT_NS * if phase.workload.files().is_some() { 3 } else { 2 };
-            if self.left_ns() < least_ns || self.interruption.is_raised() || first_hung_call().is_some() {
+            if self.interruption.is_raised() || first_hung_call().is_some() {
                 break;
+            }
+            // Files are made anew.
+            let least_ns = RETURN_VISIT_NS * if phase.workload.files().is_some() { 4 } else { 2 };
+            if self.left_ns() < least_ns {
+                continue;
             }
             let Some(record) = self.last_record(phase).filter(|record| record.status == Status::Done) else {
                 continue;
@@ -65,14 +69,21 @@ impl Driver {
             let (id, visit) = (record.id.clone(), side.return_visit(phase, record, self.left_ns()));
             log::debug!("{}: a return visit took {:?}", phase.id, since.elapsed());
             let Some(mut visit) = visit else { continue };
-            if let Some(reason) = visit.reason.take_if(|_| visit.status == Status::Failed) {
+            // What could not begin, for lack of time or of room, says nothing about the target.
+            let has_failed = visit.status == Status::Failed && (visit.counts.ops > 0 || is_damaged(&visit));
+            if let Some(reason) = visit.reason.take_if(|_| has_failed) {
                 self.fail(&UserError::new(format!("run {} again", phase.id), reason));
             }
             if let Some(record) = self.phases.iter_mut().find(|record| record.id == id) {
-                record.figures.return_visit = return_visit_of(phase, &visit);
-                // Damage is damage, whenever it is read.
-                let damage = visit.judged.notes.into_iter().filter(|note| note.code == "verification_failed");
-                record.judged.notes.extend(damage);
+                record.figures.return_visit = return_visit_of(phase, record, &visit);
+                // The row has read wrong data, too.
+                if is_damaged(&visit) {
+                    let damage =
+                        visit.judged.notes.into_iter().filter(|note| note.code == "verification_failed");
+                    record.judged.notes.extend(damage);
+                    judge::judge(record, &self.plan, &self.environment, self.target_probes.as_ref());
+                    wording::fill(record);
+                }
             }
         }
     }
