@@ -12,6 +12,8 @@ use model::json::{FromJson, ToJson};
 use model::run::{Mark, PhaseRecord};
 use model::{Comparison, Experiment, Run};
 
+/// Labels of the halves of the runs.
+const HALVES: [&str; 2] = ["first", "second"];
 /// Comparisons of random halves.
 const COMPARISONS: u64 = 100;
 /// Most of them that may claim a change.
@@ -85,9 +87,9 @@ impl Repeats {
                 let Some((half, own)) = rate.repeat_half_width.zip(rate.steady_or_whole()) else { continue };
                 let test = all.0.entry(row.spec.clone()).or_default();
                 test.half_widths.push(half.ln_1p());
-                for repeat in Repeat::ALL {
+                for repeat in std::iter::once(None).chain(Experiment::ALL.iter().copied().map(Some)) {
                     let mut rows = run.phases.clone();
-                    let Some(left_out) = rows.get_mut(place).and_then(|row| repeat.take(row)) else {
+                    let Some(left_out) = rows.get_mut(place).and_then(|row| take_repeat(row, repeat)) else {
                         continue;
                     };
                     judge::propagate_results(&mut rows);
@@ -164,30 +166,13 @@ impl Test {
     }
 }
 
-/// A short repeat of a test.
-#[derive(Debug, Clone, Copy)]
-enum Repeat {
-    Visit,
-    Baseline(Experiment),
-}
-
-impl Repeat {
-    const ALL: [Self; 5] = [
-        Self::Visit,
-        Self::Baseline(Experiment::Depth),
-        Self::Baseline(Experiment::Single),
-        Self::Baseline(Experiment::Block),
-        Self::Baseline(Experiment::Separate),
-    ];
-
-    /// Takes it out of a row. Returns its rate, if the row has it.
-    fn take(self, row: &mut PhaseRecord) -> Option<f64> {
-        let response = match self {
-            Self::Visit => return row.figures.return_visit.take().map(|visit| visit.ops_per_second),
-            Self::Baseline(experiment) => row.judged.sensitivity.as_mut()?.place_of(experiment).take()?,
-        };
-        Some(response.before_ops_per_second)
-    }
+/// Takes a short repeat out of a row: the baseline of an experiment, or else the return visit. Returns its rate, if the row has it.
+fn take_repeat(row: &mut PhaseRecord, experiment: Option<Experiment>) -> Option<f64> {
+    let Some(experiment) = experiment else {
+        return row.figures.return_visit.take().map(|visit| visit.ops_per_second);
+    };
+    let response = row.judged.sensitivity.as_mut()?.place_of(experiment).take()?;
+    Some(response.before_ops_per_second)
 }
 
 fn quantile(mut values: Vec<f64>, share: f64) -> Option<f64> {
@@ -199,6 +184,13 @@ fn quantile(mut values: Vec<f64>, share: f64) -> Option<f64> {
 /// Returns the number of comparisons that claim a change between random halves of the runs.
 fn claims(binary: &Path, runs: &[Run]) -> Result<u64> {
     let directory = tempfile::tempdir().context("create a directory")?;
+    let path = |label: &str, number: usize| directory.path().join(format!("{label}{number}.json"));
+    for (number, run) in runs.iter().enumerate() {
+        for label in HALVES {
+            let run = Run { label: Some(label.into()), ..run.clone() };
+            std::fs::write(path(label, number), run.to_json())?;
+        }
+    }
     let mut claims = 0;
     for seed in 0..COMPARISONS {
         let mut order: Vec<_> = (0..runs.len()).collect();
@@ -206,11 +198,8 @@ fn claims(binary: &Path, runs: &[Run]) -> Result<u64> {
         let mut command = Command::new(binary);
         command.args(["compare", "--by", "label", "--format", "json"]);
         for (place, number) in order.into_iter().enumerate() {
-            let label = if place < runs.len() / 2 { "first" } else { "second" };
-            let run = runs.get(number).context("a run")?;
-            let path = directory.path().join(format!("{number}.json"));
-            std::fs::write(&path, Run { label: Some(label.into()), ..run.clone() }.to_json())?;
-            command.arg(path);
+            let label = HALVES[usize::from(place >= runs.len() / 2)];
+            command.arg(path(label, number));
         }
         let output = command.stderr(Stdio::inherit()).output().context("run skye compare")?;
         let comparison: Comparison = serde_json::from_slice(&output.stdout)

@@ -1,6 +1,7 @@
 //! How far a repeat of each test may lie from its rate, from the return visits and the baselines of experiments.
 
-use model::run::{PhaseRecord, Response, Status};
+use model::Experiment;
+use model::run::{PhaseRecord, Status};
 use stats::{RepeatedTest, repeat_distances};
 
 use crate::experiments::own_rate;
@@ -51,9 +52,9 @@ fn repeats(row: &PhaseRecord) -> RepeatedTest<Kind> {
         return RepeatedTest { kind, log_ratios: Vec::new() };
     };
     let visit = row.figures.return_visit.as_ref().map(|visit| visit.ops_per_second);
-    let known = row.judged.sensitivity.iter();
-    let responses = known.flat_map(|known| [&known.depth, &known.block, &known.single, &known.separate]);
-    let baselines = responses.flatten().map(|response: &Response| response.before_ops_per_second);
+    let known = row.judged.sensitivity.as_ref();
+    let responses = Experiment::ALL.iter().filter_map(|one| known?.response_to(*one));
+    let baselines = responses.map(|response| response.before_ops_per_second);
     let ratio = |rate: f64| (rate / own).ln();
     let log_ratios =
         visit.into_iter().chain(baselines).map(ratio).filter(|ratio| ratio.is_finite()).collect();
@@ -62,7 +63,7 @@ fn repeats(row: &PhaseRecord) -> RepeatedTest<Kind> {
 
 #[cfg(test)]
 mod tests {
-    use model::run::{ReturnVisit, Sensitivity};
+    use model::run::{Response, ReturnVisit, Sensitivity};
 
     use super::*;
     use crate::fixtures::clean;

@@ -2,6 +2,7 @@
 
 use model::DataVerb;
 use model::advice::Advice;
+use model::disturbance::SHARE_MAX;
 use model::figure::{Count, LatencyNs, Mean, MemoryBytes, Name, Ratio, Share};
 use model::finding::Finding;
 use model::layer::LayerKind;
@@ -33,8 +34,6 @@ const MEAN_FASTER: f64 = 1.3;
 const REREAD_GAIN_NS: u64 = 20_000;
 /// If later passes are this much faster than the first, something that the first one filled served them.
 const LATER_FASTER: f64 = 1.2;
-/// If a quota held the threads back for more than this share of the time, it may be why the first pass was slower.
-const QUOTA_SHARE_MAX: f64 = 0.05;
 /// Shortest duration of each of the two: the start alone can make a shorter one slow.
 const PASS_NS_MIN: f64 = 1e9;
 /// A set is warm if more than this share of it came from memory.
@@ -238,7 +237,7 @@ fn several_passes(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     }
     // A limit that was raised, or a quota, also makes the first pass slower.
     let quota = input.record.seen.budget.as_ref().and_then(|budget| budget.quota).unwrap_or(0.0);
-    if quota > QUOTA_SHARE_MAX || super::disturbance::limit_changed(input).is_some() {
+    if quota > SHARE_MAX || super::disturbance::limit_changed(input).is_some() {
         return None;
     }
     let (first, later) = first_and_later(input, input.record.workload.size_bytes / data.block_bytes.max(1))?;

@@ -8,6 +8,7 @@ use model::finding::Finding;
 use model::plan::CUSTOM;
 use model::run::{EFFECTIVE_SAMPLES_MIN, Interval, SampledThreads, UntilSteady};
 
+use crate::limiters::SHARE_MIN;
 use crate::wait_channels::class;
 use crate::{JudgeInput, TrapFinding};
 
@@ -31,8 +32,6 @@ traps!(
 const PRECISION: f64 = 0.05;
 /// If a rate falls by this share, something that kept it up ran out.
 const DROP: f64 = 0.2;
-/// Writers that are held back for less than this share of the samples do not lower the rate.
-const HELD_BACK_SHARE_MIN: f64 = 0.05;
 /// If threads wait for a CPU for more than this share of the time, that may be why a rate falls.
 const RUN_QUEUE_MAX: f64 = 0.2;
 /// Factor by which an interval may be wider than wanted. A test ends as soon as the interval is narrow enough, and its
@@ -321,7 +320,7 @@ pub(super) fn rate_dropped(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let held_back = of_workers.filter(|site| class(&site.symbol, true) == Some(WaitClass::Dirty));
     let held_back: f64 = held_back.map(|site| site.share).sum();
     let goes_to_cache = input.record.figures.rate.into_cache_ops_per_second.is_some();
-    let is_cached = goes_to_cache && held_back >= HELD_BACK_SHARE_MIN;
+    let is_cached = goes_to_cache && held_back >= SHARE_MIN;
     let has_rate_after = input.record.figures.rate.steady_ops_per_second.is_some() && !goes_to_cache;
     let is_after = steady.is_steady && has_rate_after;
     let finding = if let Some(block) = bytes {
