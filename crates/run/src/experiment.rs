@@ -20,6 +20,10 @@ const CHANGE_SEQUENCE: [bool; experiment::RUNS] = [false, true, true, false];
 const CHANGED_NS: Range<u64> = 850_000_000..2_000_000_000;
 /// Time of a return visit.
 const VISIT_NS: Range<u64> = 1_200_000_000..2_000_000_000;
+/// Shortest time of a return visit that ends with the write limit.
+const VISIT_NS_MIN: u64 = 600_000_000;
+/// Least share of its files with which a test on files is run again. Its rate hardly depends on their number.
+const VISITED_SHARE_MIN: f64 = 1.0 / 32.0;
 /// Operations of each slot that suffice for a rate. Slots of a device with one latency end together: one end more or
 /// less is a fortieth.
 const CHANGED_OPS: f64 = 40.0;
@@ -102,8 +106,12 @@ impl Session {
         let unchanged = experiment::unchanged(phase, self.plan().cache)?;
         // With another name, it draws other places.
         let unchanged = PlannedPhase { id: format!("{}~again", phase.id), ..unchanged };
-        let time_ns = time_for(record, phase.workload.in_flight().into(), VISIT_NS)?;
-        if self.left_bytes() < return_visit_bytes(record) {
+        let mut time_ns = time_for(record, phase.workload.in_flight().into(), VISIT_NS)?;
+        let written = written_bytes_per_second(record);
+        if written > 0.0 {
+            time_ns = time_ns.min((self.left_bytes() as f64 * 1e9 / written) as u64);
+        }
+        if time_ns < VISIT_NS_MIN {
             return None;
         }
         let part = self.part_again(phase)?;
@@ -142,21 +150,22 @@ impl Session {
     }
 }
 
-/// Returns the return visit to a test with `record` that gave the record `visit`. It is `None` if it did not finish, had fewer
-/// files, or has no rate.
+/// Returns the return visit to a test with `record` that gave the record `visit`. It is `None` if it did not finish, had too
+/// few files, or has no rate.
 pub fn return_visit_of(
     phase: &PlannedPhase,
     record: &PhaseRecord,
     visit: &PhaseRecord,
 ) -> Option<ReturnVisit> {
-    let has_all_files = visit.workload.files == record.workload.files;
-    if visit.status != Status::Done || has_paused(visit) || !has_all_files {
+    let has_files = visit.workload.files as f64 >= VISITED_SHARE_MIN * record.workload.files as f64;
+    if visit.status != Status::Done || has_paused(visit) || !has_files {
         return None;
     }
     let budget = visit.seen.budget.as_ref();
     Some(ReturnVisit {
         start_ns: visit.counts.start_ns,
         ops_per_second: rate_of(phase, visit)?.per_second,
+        others_half_width: None,
         latency_mean_ns: visit.figures.latency_ns.as_ref().map(|latency| latency.mean),
         kernel_share: budget.map(|budget| budget.kernel + budget.run_queue),
     })
@@ -180,9 +189,12 @@ fn time_for(record: &PhaseRecord, in_flight: f64, range_ns: Range<u64>) -> Optio
 
 /// Returns the bytes that a return visit to this test writes at most.
 pub fn return_visit_bytes(record: &PhaseRecord) -> u64 {
+    (written_bytes_per_second(record) * VISIT_NS.end as f64 / 1e9) as u64
+}
+
+fn written_bytes_per_second(record: &PhaseRecord) -> f64 {
     let written_share = record.counts.app_bytes_written as f64 / record.counts.bytes.max(1) as f64;
-    let rate = record.figures.rate.bytes_per_second.unwrap_or(0.0) * written_share;
-    (rate * VISIT_NS.end as f64 / 1e9) as u64
+    record.figures.rate.bytes_per_second.unwrap_or(0.0) * written_share
 }
 
 /// Returns the bytes that all runs of an experiment write at most, each of this time. A change at most multiplies the rate by

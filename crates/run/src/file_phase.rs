@@ -487,11 +487,13 @@ impl Rounds<'_, '_> {
     ) -> Result<bool, UserError> {
         let now_ns = Monotonic.now_ns();
         // A test that is one part makes its files once. Others would make them for each round.
-        let least_ns = if self.drive.is_continuous { POPULATING_NS_MIN } else { UNTIMED_NS_MIN };
+        let budget_ns = self.task.inputs.budget_ns;
+        let untimed_ns = UNTIMED_NS_MIN.min(budget_ns / 2);
+        let least_ns = if self.drive.is_continuous { POPULATING_NS_MIN } else { untimed_ns };
         let longest_ns = self.task.inputs.time_ns.saturating_mul(UNTIMED_SHARE).max(least_ns);
         // Files that are made are there to be visited.
-        let last_ns = self.task.deadline_ns.saturating_sub(self.task.inputs.budget_ns / VISITING_DIVISOR);
-        let deadline_ns = now_ns.saturating_add(longest_ns).min(last_ns.max(now_ns + UNTIMED_NS_MIN));
+        let last_ns = self.task.deadline_ns.saturating_sub(budget_ns / VISITING_DIVISOR);
+        let deadline_ns = now_ns.saturating_add(longest_ns).min(last_ns.max(now_ns + untimed_ns));
         order(pool, members, command(deadline_ns));
         let expected = Expected::WhileProgressing { slack_ns: 0, counts_cpu_time: true };
         let (reports, error) = self.drive.answers(pool, expected, false);

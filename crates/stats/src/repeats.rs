@@ -27,26 +27,22 @@ pub struct RepeatedTest<K> {
     pub log_ratios: Vec<f64>,
 }
 
-/// Returns for each test the largest distance of nine of ten repeats from its rate, as a natural logarithm. It is `None` for a
-/// test that was not repeated, and where too few were.
-pub fn repeat_distances<K: PartialEq>(tests: &[RepeatedTest<K>]) -> Vec<Option<f64>> {
-    let scale_of_others = |own: usize, least: usize, is_like: &dyn Fn(&RepeatedTest<K>) -> bool| {
-        let others = tests.iter().enumerate().filter(|(other, test)| *other != own && is_like(test));
-        scale(others.flat_map(|(_, test)| &test.log_ratios), least)
-    };
-    let distance = |(number, test): (usize, &RepeatedTest<K>)| {
-        let count = test.log_ratios.len() as f64;
-        let others = scale_of_others(number, LIKE_MIN, &|other| other.kind == test.kind)
-            .or_else(|| scale_of_others(number, OTHERS_MIN, &|_| true));
-        let weight = if others.is_some() { OTHERS_WEIGHT } else { 0.0 };
-        let squares: f64 = test.log_ratios.iter().map(|ratio| ratio * ratio).sum();
-        let degrees = count + weight;
-        let variance = (squares + weight * others.unwrap_or(0.0).powi(2)) / degrees;
-        let student = StudentsT::new(0.0, 1.0, degrees).ok()?;
-        let half = student.inverse_cdf(f64::midpoint(1.0, WITHIN)) * variance.sqrt();
-        (count > 0.0 && degrees >= OWN_MIN && half.is_finite()).then_some(half)
-    };
-    tests.iter().enumerate().map(distance).collect()
+/// Returns the largest distance of nine of ten repeats of a test from its rate, as a natural logarithm. `others` are the other
+/// tests of the run. It is `None` where too few tests were repeated.
+pub fn repeat_distance<'a, K: PartialEq + 'a>(
+    test: &RepeatedTest<K>,
+    others: impl Iterator<Item = &'a RepeatedTest<K>> + Clone,
+) -> Option<f64> {
+    let alike = others.clone().filter(|other| other.kind == test.kind);
+    let spread = scale(alike.flat_map(|other| &other.log_ratios), LIKE_MIN)
+        .or_else(|| scale(others.flat_map(|other| &other.log_ratios), OTHERS_MIN));
+    let weight = if spread.is_some() { OTHERS_WEIGHT } else { 0.0 };
+    let squares: f64 = test.log_ratios.iter().map(|ratio| ratio * ratio).sum();
+    let degrees = test.log_ratios.len() as f64 + weight;
+    let variance = (squares + weight * spread.unwrap_or(0.0).powi(2)) / degrees;
+    let student = StudentsT::new(0.0, 1.0, degrees).ok()?;
+    let half = student.inverse_cdf(f64::midpoint(1.0, WITHIN)) * variance.sqrt();
+    (degrees >= OWN_MIN && half.is_finite()).then_some(half)
 }
 
 /// Returns the standard deviation of logarithms around 0; `None` for too few. It comes from the median, so that a test that does
@@ -68,25 +64,27 @@ mod tests {
 
     #[test]
     fn three_repeats_alone_have_a_range() {
-        let [alone] = repeat_distances(&[test(0, &[0.01, -0.01, 0.01])])[..] else { panic!() };
+        let alone = |log_ratios: &[f64]| repeat_distance(&test(0, log_ratios), [].iter());
         // Student's t at 95 % with three degrees of freedom.
-        assert!((alone.unwrap() - 0.023_534).abs() < 1e-5, "{alone:?}");
-        assert_eq!(repeat_distances(&[test(0, &[0.01, 0.01])]), [None]);
+        let three = alone(&[0.01, -0.01, 0.01]);
+        assert!((three.unwrap() - 0.023_534).abs() < 1e-5, "{three:?}");
+        assert_eq!(alone(&[0.01, 0.01]), None);
     }
 
     #[test]
     fn tests_of_the_same_kind_share_their_spread() {
-        let (like, unlike) = (test(0, &[0.02; 6]), test(1, &[0.5; 6]));
-        let found = repeat_distances(&[test(0, &[0.0]), like, unlike, test(1, &[0.0]), test(0, &[])]);
-        assert!(found[0].unwrap() < 0.06 && found[3].unwrap() > 1.0, "{found:?}");
-        assert_eq!(found[4], None, "it was not repeated");
+        let others = [test(0, &[0.02; 6]), test(1, &[0.5; 6])];
+        let found = [0, 1].map(|kind| repeat_distance(&test(kind, &[]), others.iter()).unwrap());
+        assert!(found[0] < 0.06 && found[1] > 0.9, "{found:?}");
     }
 
     #[test]
     fn test_that_does_not_repeat_widens_no_other() {
-        let steady = || test(0, &[0.01, -0.01, 0.01]);
-        let found = repeat_distances(&[steady(), steady(), steady(), test(0, &[3.0, 3.0])]);
-        assert!(found[0].unwrap() < 0.03 && found[3].unwrap() > 2.0, "{found:?}");
+        let steady = test(0, &[0.01, -0.01, 0.01]);
+        let others = [steady.clone(), steady.clone(), test(0, &[3.0, 3.0])];
+        let [half, other] = [&steady, &others[2]].map(|test| repeat_distance(test, others[..2].iter()));
+        assert_eq!(half, repeat_distance(&steady, others.iter()));
+        assert!(half.unwrap() < 0.03 && other.unwrap() > 2.0, "{half:?} {other:?}");
     }
 
     #[test]
@@ -105,7 +103,7 @@ mod tests {
                 .collect();
             let (mut kept, next) = (tests.clone(), tests[0].log_ratios[2]);
             kept[0].log_ratios.pop();
-            inside += usize::from(next.abs() <= repeat_distances(&kept)[0].unwrap());
+            inside += usize::from(next.abs() <= repeat_distance(&kept[0], kept[1..].iter()).unwrap());
         }
         let share = f64::from(u32::try_from(inside).unwrap()) / f64::from(runs);
         assert!((0.88..0.96).contains(&share), "{share}");

@@ -295,7 +295,7 @@ findings! {
         FewParts "± is unknown", "the run has {parts} effective samples, too few for a ± of this run alone";
 
     "does_not_repeat" "`?`"
-        when "a short re-run after all tests differs by a factor of more than 1.19, and by more than the interval of the test"
+        when "a short re-run after all tests differs by a factor of more than 1.19, and by more than the other repeats of the run"
         means "The rate changed between the test and its re-run.":
         DoesNotRepeat "a re-run differed", "a re-run {later} later gave {then_ops_per_second} instead of {own_ops_per_second}";
         InodesInUse "a re-run differed", "a re-run {later} later gave {then_ops_per_second} instead of {own_ops_per_second}: ext4 without a journal skips the inodes of deleted files for 1 to 5 minutes";

@@ -749,6 +749,8 @@ examples! {
         };
     return_visit_with_half_the_rate: does_not_repeat SUSPECT, "read:rnd4k", |w| w.return_visit(0.5);
     return_visit_with_nearly_the_same_rate: does_not_repeat QUIET, "read:rnd4k", |w| w.return_visit(0.9);
+    return_visit_as_far_off_as_others: does_not_repeat QUIET, "read:rnd4k",
+        |w| { w.return_visit(0.5); w.record.figures.return_visit.as_mut().unwrap().others_half_width = Some(1.1); };
     return_visit_among_used_inodes: does_not_repeat SUSPECT, "create",
         |w| {
             w.target().geometry.journal = Some("none".into());

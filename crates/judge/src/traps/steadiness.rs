@@ -241,14 +241,15 @@ fn wide_interval(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     Some(TrapFinding::new(finding, longer(input)))
 }
 
-/// A test that gave another rate minutes later.
+/// A test that gave another rate minutes later, further from the first than the other repeats of the run lie from theirs.
 fn does_not_repeat(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let figures = &input.record.figures;
     let (visit, own) = figures.return_visit.as_ref().zip(figures.rate.steady_or_whole())?;
     let distance = (visit.ops_per_second / own).ln().abs();
     // Another trap names this cause.
     let is_reported = super::files::inode_search(input).is_some();
-    if is_reported || distance <= REPEAT_DISTANCE_MAX.max(input.half_width().unwrap_or(0.0).ln_1p()) {
+    let usual = visit.others_half_width.or(input.half_width()).unwrap_or(0.0).ln_1p();
+    if is_reported || distance <= usual.max(REPEAT_DISTANCE_MAX) {
         return None;
     }
     let later_ns = visit.start_ns.saturating_sub(input.record.counts.start_ns);

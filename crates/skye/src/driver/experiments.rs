@@ -50,15 +50,16 @@ impl Driver {
         }
     }
 
-    /// Runs each test again for a short time, in reverse order, so that most have another one before them.
+    /// Runs each test again for a short time.
     pub(super) fn return_visits(&mut self, side: &mut dyn Side) {
-        for phase in self.phases_to_revisit().iter().rev() {
+        let phases = self.phases_to_revisit();
+        for (index, phase) in phases.iter().enumerate() {
             if self.interruption.is_raised() || first_hung_call().is_some() {
                 break;
             }
-            // Files are made anew.
-            let least_ns = RETURN_VISIT_NS * if phase.workload.files().is_some() { 4 } else { 2 };
-            if self.left_ns() < least_ns {
+            let others_ns = RETURN_VISIT_NS * (phases.len() - index) as u64;
+            let budget_ns = self.left_ns().saturating_sub(others_ns);
+            if budget_ns < RETURN_VISIT_NS {
                 continue;
             }
             let Some(record) = self.last_record(phase).filter(|record| record.status == Status::Done) else {
@@ -66,7 +67,7 @@ impl Driver {
             };
             self.view.preparing(&format!("{} {} once more", record.name, record.label));
             let since = std::time::Instant::now();
-            let (id, visit) = (record.id.clone(), side.return_visit(phase, record, self.left_ns()));
+            let (id, visit) = (record.id.clone(), side.return_visit(phase, record, budget_ns));
             log::debug!("{}: a return visit took {:?}", phase.id, since.elapsed());
             let Some(mut visit) = visit else { continue };
             // What could not begin, for lack of time or of room, says nothing about the target.
@@ -88,9 +89,12 @@ impl Driver {
         }
     }
 
-    /// Returns the tests that are run again after all tests.
+    /// Returns the tests that are run again after all tests. Tests on files keep their order, because each uses the files of the
+    /// one before. The others come in reverse order, so that most have another test before them.
     fn phases_to_revisit(&self) -> Vec<PlannedPhase> {
-        self.plan.phases.iter().filter(|phase| self.plan.may_revisit(phase)).cloned().collect()
+        let phases = self.plan.phases.iter().filter(|phase| self.plan.may_revisit(phase)).cloned();
+        let (on_files, others): (Vec<_>, Vec<_>) = phases.partition(|phase| phase.workload.files().is_some());
+        on_files.into_iter().chain(others.into_iter().rev()).collect()
     }
 
     /// Returns the bytes that return visits may write.
