@@ -7,8 +7,9 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail};
 use model::layer::{LayerKind, LayerProperties};
 use model::plan::WRITE_LIMIT_BYTES;
-use model::request::{PRESETS, Seconds};
+use model::request::{PRESETS, Seconds, preset_purpose};
 use model::size::{self, Size};
+use model::spec::{FIO_EXAMPLES, FIO_KEYS, FioExample, FioKey};
 use model::workload::{DATA_KEYS, DataVerb, DataWork, FILE_KEYS, FileVerb, FilesWork, Key};
 use model::{Request, numbers};
 use wording::{FINDING_HELP, FindingHelp};
@@ -41,11 +42,18 @@ fn pages() -> Result<Vec<(PathBuf, String)>> {
     let exam = (page("exam.md"), rigs::random::page()?);
     let remarks = [("| code | mark | when | meaning |", codes())];
     let guide = [("| layer | counts | takes at most | may answer itself |", layers())];
+    let fio = [
+        ("| purpose | keys of fio | test of skye |", fio_examples(FIO_EXAMPLES, true)),
+        ("| key of fio | skye |", fio_keys()),
+    ];
+    let readme = ("| keys of fio | test of skye |", fio_examples(&FIO_EXAMPLES[..README_EXAMPLES], false));
     let methodology = [("| invalid | suspect | either | remark |", trust())];
     Ok(vec![
         limiters,
         exam,
         with_tables("spec.md", &spec)?,
+        with_tables("fio.md", &fio)?,
+        with_tables("../README.md", &[readme])?,
         with_tables("guide.md", &guide)?,
         with_tables("reference.md", &reference)?,
         with_tables("remarks.md", &remarks)?,
@@ -79,6 +87,25 @@ fn data_verbs(on_bytes: bool) -> String {
     cells.map(|cells| row(&cells)).collect()
 }
 
+/// Examples of fio that README has.
+const README_EXAMPLES: usize = 10;
+
+/// Returns a row for each example of a job of fio.
+fn fio_examples(examples: &[FioExample], has_purpose: bool) -> String {
+    let cells = |one: &FioExample| {
+        let purpose = has_purpose.then(|| one.purpose.to_owned());
+        let [keys, spec] = [one.keys, one.spec].map(|text| format!("`{text}`"));
+        row(&purpose.into_iter().chain([keys, spec]).collect::<Vec<_>>())
+    };
+    examples.iter().map(cells).collect()
+}
+
+/// Returns a row for each key of fio, with its other names.
+fn fio_keys() -> String {
+    let names = |key: &FioKey| key.names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(" ");
+    FIO_KEYS.iter().map(|key| row(&[names(key), key.here.to_owned()])).collect()
+}
+
 /// Returns a row for each preset.
 fn presets() -> Result<String> {
     let time = |time: Option<Seconds>| time.map_or_else(String::new, |time| numbers::duration(time.as_ns()));
@@ -89,13 +116,12 @@ fn presets() -> Result<String> {
             Some(_) => bail!("the write limit of the preset {name} depends on the machine"),
             None => WRITE_LIMIT_BYTES,
         };
-        let purpose: Vec<_> = text.lines().map_while(|line| line.strip_prefix("# ")).collect();
         let times = request.repeat.map(|times| format!("{times} times, each on fresh files:"));
         let tests = request.tests.iter().map(|test| format!("`{test}`"));
         let possible = request.tests_where_possible.iter().map(|test| format!("`{test}` where possible"));
         Ok(row(&[
             format!("`{name}`"),
-            purpose.join(" ").trim_end_matches('.').to_owned(),
+            preset_purpose(text).trim_end_matches('.').to_owned(),
             time(request.time_min),
             time(request.time),
             request.precision.map_or_else(String::new, |precision| format!("{} %", precision.0)),

@@ -95,6 +95,15 @@ pub struct Steps {
     is_write: bool,
     /// Chooses between the first two steps; without it, the first one begins.
     draw: Option<Draw>,
+    /// Chooses between a write and the step after it, which is a write with a sync; without it, all writes are alike.
+    due: Option<Due>,
+}
+
+/// A choice of each N-th write.
+#[derive(Debug, Clone, Copy)]
+struct Due {
+    every: u32,
+    left: u32,
 }
 
 /// A random choice of the first step.
@@ -141,8 +150,29 @@ impl Steps {
         )
     };
 
+    const WRITE_WITH_SYNCS: Self = Self {
+        next: [END, 2, END, END],
+        ..Self::sequence(&[Call::Write, Call::Write, Call::Datasync], &["write", "synced write", "fdatasync"])
+    };
+    const MIX_WITH_SYNCS: Self = Self {
+        next: [END, END, 3, END],
+        ..Self::sequence(
+            &[Call::Read, Call::Write, Call::Write, Call::Datasync],
+            &["read", "write", "synced write", "fdatasync"],
+        )
+    };
+
     /// The verb of a test. Mixes draw from `draw_seed`.
     pub fn from_work(data: &DataWork, draw_seed: u64) -> Self {
+        let due = data.sync_every.map(|every| Due { every, left: every });
+        match data.verb {
+            DataVerb::Write if due.is_some() => return Self { due, ..Self::WRITE_WITH_SYNCS },
+            DataVerb::Rw if due.is_some() => {
+                let draw = Some(Draw::new(data.read_percent, draw_seed));
+                return Self { due, draw, ..Self::MIX_WITH_SYNCS };
+            }
+            _ => {}
+        }
         let each = data.sync == SyncMode::Each;
         match data.verb {
             DataVerb::Write if !each => Self::WRITE,
@@ -188,7 +218,7 @@ impl Steps {
             }
             step += 1;
         }
-        Self { steps, names, calls, next, is_write, draw: None }
+        Self { steps, names, calls, next, is_write, draw: None, due: None }
     }
 
     /// The names of the steps in results.
@@ -211,6 +241,19 @@ impl Draw {
     }
 }
 
+impl Due {
+    /// Returns true for each N-th write.
+    #[inline]
+    fn next(&mut self) -> bool {
+        self.left -= 1;
+        let is_due = self.left == 0;
+        if is_due {
+            self.left = self.every;
+        }
+        is_due
+    }
+}
+
 impl Verb for Steps {
     const IS_SINGLE: bool = false;
 
@@ -230,7 +273,11 @@ impl Verb for Steps {
 
     #[inline]
     fn first(&mut self) -> usize {
-        self.draw.as_mut().map_or(0, Draw::next)
+        let step = self.draw.as_mut().map_or(0, Draw::next);
+        match &mut self.due {
+            Some(due) if self.calls[step % STEPS_MAX] == Call::Write => step + usize::from(due.next()),
+            _ => step,
+        }
     }
 
     #[inline]
@@ -268,6 +315,21 @@ mod tests {
         assert_eq!(after(Steps::mix(50, true, 1)), [None, Some(2), None]);
         assert_eq!(after(Steps::update(50, true, 1)), [None, Some(2), Some(3), None]);
         assert_eq!(after(Steps::update(50, false, 1)), [None, Some(2), None]);
+    }
+
+    #[test]
+    fn each_third_write_is_synced() {
+        let mut data = DataWork::new(DataVerb::Write);
+        data.sync_every = Some(3);
+        let mut verb = Steps::from_work(&data, 1);
+        let first: Vec<_> = (0..7).map(|_| verb.first()).collect();
+        assert_eq!(first, [0, 0, 1, 0, 0, 1, 0]);
+        assert_eq!((verb.after(0), verb.after(1), verb.after(2)), (None, Some(2), None));
+        let mut mixed = Steps::from_work(&DataWork { verb: DataVerb::Rw, ..data }, 1);
+        let first_steps: Vec<_> = (0..3000).map(|_| mixed.first()).collect();
+        let count = |step| first_steps.iter().filter(|first| **first == step).count();
+        assert!(count(2).abs_diff((count(1) + count(2)) / 3) <= 1 && count(0) > 1000, "{}", count(2));
+        assert_eq!((mixed.after(1), mixed.after(2), mixed.after(3)), (None, Some(3), None));
     }
 
     #[test]

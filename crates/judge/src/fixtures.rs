@@ -402,7 +402,6 @@ impl InputBuilder {
         self.record.figures.return_visit = Some(model::run::ReturnVisit {
             start_ns,
             ops_per_second: share * own,
-            others_half_width: None,
             latency_mean_ns: Some((50_000.0 / share) as u64),
             kernel_share: Some(0.9),
         });

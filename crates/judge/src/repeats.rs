@@ -7,15 +7,15 @@ use stats::{RepeatedTest, repeat_distance};
 use crate::experiments::own_rate;
 
 /// Kind of a test, by what a repeat does again.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, PartialEq)]
 enum Kind {
     Reads,
     Writes,
     Names,
 }
 
-/// Stores in each row how far a repeat may lie from its rate, and how far its return visit may by the other repeats. Returns true
-/// if there is such a row.
+/// Stores in each row how far a repeat may lie from its rate, by its own repeats and those of other tests. Returns true if there is
+/// such a row.
 ///
 /// Rows of a run without return visits have none: there, repeats are whole runs.
 pub(crate) fn share_repeats(rows: &mut [PhaseRecord]) -> bool {
@@ -26,18 +26,10 @@ pub(crate) fn share_repeats(rows: &mut [PhaseRecord]) -> bool {
     let tests: Vec<_> = rows.iter().map(repeats).collect();
     for (index, row) in rows.iter_mut().enumerate().filter(|(_, row)| has_one_rate(row)) {
         let Some((earlier, [test, later @ ..])) = tests.split_at_checked(index) else { continue };
-        let others = || earlier.iter().chain(later);
         let figures = &mut row.figures;
         let of_run = figures.rate.half_width().unwrap_or(0.0);
         let half_width = |distance: f64| (distance.exp() - 1.0).max(of_run);
-        let is_repeated = !test.log_ratios.is_empty();
-        figures.rate.repeat_half_width =
-            repeat_distance(test, others()).filter(|_| is_repeated).map(half_width);
-        if let Some(visit) = &mut figures.return_visit {
-            let log_ratios = test.log_ratios.get(1..).unwrap_or_default().to_vec();
-            let without = RepeatedTest { log_ratios, ..test.clone() };
-            visit.others_half_width = repeat_distance(&without, others()).map(half_width);
-        }
+        figures.rate.repeat_half_width = repeat_distance(test, earlier.iter().chain(later)).map(half_width);
     }
     true
 }
@@ -51,7 +43,7 @@ fn has_one_rate(row: &PhaseRecord) -> bool {
     row.status == Status::Done && !is_other && !is_open_loop && row.figures.zones.is_empty()
 }
 
-/// Returns the repeats of a row, the return visit first.
+/// Returns the repeats of a row.
 fn repeats(row: &PhaseRecord) -> RepeatedTest<Kind> {
     let kind = match (row.counts.app_bytes_read, row.counts.app_bytes_written) {
         _ if row.workload.block_bytes.is_none() => Kind::Names,
@@ -86,7 +78,6 @@ mod tests {
         let visit = ReturnVisit {
             start_ns: 90_000_000_000,
             ops_per_second: 1.1 * own,
-            others_half_width: None,
             latency_mean_ns: None,
             kernel_share: None,
         };
@@ -106,22 +97,6 @@ mod tests {
         assert!(share_repeats(&mut rows));
         let [read, stat] = rows.map(|row| row.figures.rate.repeat_half_width);
         assert!(read.unwrap() > 0.2 && read.unwrap() < 0.3, "{read:?}");
-        assert_eq!(stat, None);
-    }
-
-    #[test]
-    fn return_visit_is_compared_with_all_other_repeats() {
-        let mut rows = ["read:rnd4k", "stat", "unlink", "create"].map(|spec| {
-            let mut world = clean(spec);
-            world.return_visit(if spec == "create" { 0.1 } else { 0.98 });
-            world.record
-        });
-        assert!(share_repeats(&mut rows));
-        let [.., create] = &rows;
-        let [others, all] = [
-            create.figures.return_visit.as_ref().unwrap().others_half_width,
-            create.figures.rate.repeat_half_width,
-        ];
-        assert!(others.unwrap() < 0.1 && all.unwrap() > 1.0, "{others:?} {all:?}");
+        assert!(stat.unwrap() > 0.2, "without its own repeats, those of other tests count: {stat:?}");
     }
 }

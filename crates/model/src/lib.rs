@@ -66,13 +66,15 @@ pub use workload::{
 
 /// Returns the candidate closest to a mistyped word; `None` if none is close enough to be the intended one.
 ///
-/// Closeness is the Jaro-Winkler similarity, which must exceed 0.75. It favours a common prefix, because people type
-/// the first letters correctly.
+/// A fourth of its letters may be wrong, or its end may be missing. A word that merely looks like another may mean something
+/// else.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let most = (word.chars().count() / 4).max(1);
+    let is_prefix = |candidate: &str| word.len() >= 4 && candidate.starts_with(word);
     candidates
         .into_iter()
-        .map(|candidate| (strsim::jaro_winkler(word, candidate), candidate))
-        .filter(|(similarity, _)| *similarity > 0.75)
-        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|candidate| (strsim::osa_distance(word, candidate), candidate))
+        .filter(|(distance, candidate)| *distance <= most || is_prefix(candidate))
+        .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)
 }

@@ -578,7 +578,7 @@ impl Plan {
     /// A counted phase ends with its count. A test at a given rate is there to measure latencies. The rate of writes
     /// into the page cache is known only after the sync. Simulated time costs nothing.
     pub fn precision_goal_of(&self, phase: &PlannedPhase) -> Option<PrecisionGoal> {
-        let is_cached = |data: &DataWork| data.writes() && !data.direct && data.sync.has_final_sync();
+        let is_cached = |data: &DataWork| data.writes() && !data.direct && data.syncs_at_end();
         let is_informative = |data: &DataWork| !(is_cached(data) && phase.engine.needs_files());
         let is_closed = phase.workload.arrival() == Arrival::Closed;
         let may_end_early = is_closed && phase.workload.data().is_none_or(is_informative);

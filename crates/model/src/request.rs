@@ -34,6 +34,11 @@ pub const PRESETS: &[(&str, &str)] = &[
     ("files", include_str!("../../../presets/files.toml")),
 ];
 
+/// Returns the purpose of a preset: the comment with which its text begins.
+pub fn preset_purpose(text: &str) -> String {
+    text.lines().map_while(|line| line.strip_prefix("# ")).collect::<Vec<_>>().join(" ")
+}
+
 options! {
     /// The user's request, each word optional; [`Request::over`] lays flags over a preset.
     Request,

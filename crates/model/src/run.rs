@@ -597,9 +597,6 @@ document! {
         pub start_ns: u64,
         /// Its rate, without the sync at the end.
         pub ops_per_second: f64,
-        /// How far it may lie from the rate of the test by the other repeats of the run, as a share of it; null where
-        /// there are too few.
-        pub others_half_width: Option<f64>,
         /// Mean time of its operations; null where it is not measured.
         pub latency_mean_ns: Option<u64>,
         /// Share of its threads' time in the kernel, or waiting for a CPU; null where the kernel hides it.

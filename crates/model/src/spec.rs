@@ -3,17 +3,17 @@
 //! [`parse`] fills in from [`Defaults`] what a spec leaves out. [`print()`] writes a spec that means the same under the
 //! built-in defaults, so that a result can always be repeated from its own text.
 
-mod foreign;
+mod fio;
 
-pub use foreign::translated;
+pub use fio::{FIO_EXAMPLES, FIO_KEYS, FioExample, FioKey, Translation, command_line, translated};
 
 use crate::mix::{Mix, Mixes, NamedMix};
 use crate::nearest;
 use crate::size;
-use crate::workload::keys::bytes;
+use crate::workload::keys::{RATE_MAX, bytes};
 use crate::workload::{
     Access, Arrival, CopyWay, DATA_KEYS, DataVerb, DataWork, Engine, FILE_KEYS, FileKind, FileVerb,
-    FilesWork, Key, MixName, Order, RequestedEngine, SyncMode, Work, Workload, Zones,
+    FilesWork, Key, MixName, OpenRate, Order, RequestedEngine, SyncMode, Work, Workload, Zones,
 };
 
 /// Most threads, and largest depth of each.
@@ -31,6 +31,8 @@ pub const DIRS_MAX: u64 = 1 << 16;
 /// Smallest chunk that one call on a file of a set may be asked to write or read. With less, only the calls are
 /// measured.
 pub const CHUNK_BYTES_MIN: u64 = 256;
+/// Largest share by which a rate in bytes may be rounded to whole blocks.
+const RATE_ROUNDED_MAX: f64 = 0.01;
 /// Most levels of directories, so that a path always fits `PATH_MAX`.
 pub const LEVELS_MAX: u32 = 16;
 
@@ -69,13 +71,15 @@ pub struct SpecError {
     pub problem: String,
 }
 
-/// Parses one spec; `defaults` fills in what it leaves out.
+/// Parses one spec, which may have words of fio; `defaults` fills in what it leaves out.
 ///
 /// # Errors
 /// A [`SpecError`] with the word and the valid forms.
 pub fn parse(spec: &str, defaults: &Defaults<'_>) -> Result<Workload, SpecError> {
     let fail = |problem: String| SpecError { spec: spec.to_owned(), problem };
-    let mut words = spec.split(':').map(str::trim);
+    let translation = translated(spec).map_err(fail)?;
+    let ours = translation.as_ref().map_or(spec, |translation| &translation.text);
+    let mut words = ours.split(':').map(str::trim);
     let verb = words.next().unwrap_or_default();
     let parsed = if let Ok(verb) = verb.parse::<DataVerb>() {
         parse_data(verb, words, defaults)
@@ -91,9 +95,10 @@ pub fn parse(spec: &str, defaults: &Defaults<'_>) -> Result<Workload, SpecError>
     parsed.map_err(fail)
 }
 
-/// Returns true for a text that begins as a test does: with a verb and a colon.
+/// Returns true for a text that begins as a test does: with a verb of skye or fio, and a colon.
 pub fn is_test(text: &str) -> bool {
-    text.split_once(':').is_some_and(|(first, _)| verbs().any(|verb| verb == first))
+    let is_verb = |first: &str| verbs().any(|verb| verb == first) || matches!(translated(first), Ok(Some(_)));
+    text.split_once(':').is_some_and(|(first, _)| is_verb(first))
 }
 
 fn verbs() -> impl Iterator<Item = &'static str> {
@@ -117,8 +122,16 @@ fn parse_data<'a>(
     if in_blocks {
         data.engine = defaults.engine;
     }
+    let mut rate_bytes = None;
     for word in words {
         is_direct_explicit |= word == "direct";
+        if let Some(rate) = parse_byte_rate(word).filter(|_| in_blocks) {
+            rate_bytes = Some((word, rate?));
+            continue;
+        }
+        if word.starts_with("rate=") {
+            rate_bytes = None;
+        }
         if set_key(&mut data, DATA_KEYS, word, verb.word())? || concurrency.parse(word, defaults.cpus)? {
             continue;
         }
@@ -135,6 +148,18 @@ fn parse_data<'a>(
         data.shift = data.shift.or(defaults.shift);
     }
     let block_bytes = data.block_bytes;
+    if let Some((word, (bytes, is_poisson))) = rate_bytes {
+        let blocks = (bytes as f64 / block_bytes as f64).round() as u64;
+        let is_near =
+            bytes.abs_diff(blocks.saturating_mul(block_bytes)) as f64 <= RATE_ROUNDED_MAX * bytes as f64;
+        if !(1..=RATE_MAX).contains(&blocks) || !is_near {
+            let block = size::exact(block_bytes);
+            return Err(format!(
+                "`{word}`: that is no whole number of blocks of {block} a second; use rate=N"
+            ));
+        }
+        data.arrival = Arrival::Open { rate: OpenRate::PerSecond(blocks), is_poisson };
+    }
     let in_flight = u64::from(concurrency.iodepth) * u64::from(concurrency.threads);
     if !in_blocks && concurrency.iodepth != 1 {
         return Err(format!(
@@ -153,6 +178,9 @@ fn parse_data<'a>(
     check_mapping(&mut data, is_direct_explicit)?;
     check_ring(&data)?;
     check_reread(&data)?;
+    if let Some(writes) = data.sync_every.filter(|_| data.update) {
+        return Err(format!("`sync={writes}`: update syncs after each write; use sync=each, or drop update"));
+    }
     check_discard(&data)?;
     check_fresh(&mut data)?;
     check_zones(&mut data, in_flight)?;
@@ -615,13 +643,26 @@ fn parse_pattern(word: &str) -> Result<Option<(Access, u64)>, String> {
     Ok(None)
 }
 
+/// Parses `rate=200MB/s` or `rate=1g/s,poisson` into bytes a second, and true for random intervals; `None` if the word is not a rate in
+/// bytes.
+fn parse_byte_rate(word: &str) -> Option<Result<(u64, bool), String>> {
+    let rate = word.strip_prefix("rate=")?;
+    let (size, is_poisson) = match rate.strip_suffix(",poisson") {
+        Some(size) => (size, true),
+        None => (rate, false),
+    };
+    let size = size.strip_suffix("/s")?;
+    Some(bytes("rate", size).map(|bytes| (bytes, is_poisson)))
+}
+
 /// Returns the message for a word that a verb does not take.
 fn unknown<W>(word: &str, verb: &str, keys: &[Key<W>]) -> String {
     let (name, _) = split_key(word);
     if DATA_KEYS.iter().any(|key| key.name == name) || FILE_KEYS.iter().any(|key| key.name == name) {
         return format!("`{word}` does not apply to {verb}");
     }
-    match nearest(name, keys.iter().map(|key| key.name)) {
+    let fio = FIO_KEYS.iter().flat_map(|key| key.names).copied();
+    match nearest(name, keys.iter().map(|key| key.name).chain(fio)) {
         Some(near) => format!("unknown keyword `{word}`, did you mean `{near}`?"),
         None => format!("unknown keyword `{word}`; `skye help spec` lists the keywords of {verb}"),
     }

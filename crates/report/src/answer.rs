@@ -4,12 +4,14 @@ use model::Limiter;
 use model::run::{Confidence, Mark, PhaseRecord, Run, Trust};
 use model::target::Backing;
 
-use crate::text::{Compared, Kind, is_device_limit, limiter_of, mark, missing_reason, partial, parts};
+use crate::text::{
+    Compared, Kind, has_knee_note, is_device_limit, is_knee, limiter_of, mark, missing_reason, partial, parts,
+};
 
 /// Answers for a run: "The device is the limit in 5 of 7 data tests.", or the true statement instead.
 pub(crate) fn from_run(run: &Run) -> String {
     let measured: Vec<_> = run.phases.iter().filter(|phase| missing_reason(phase).is_none()).collect();
-    let mut sentences = Vec::new();
+    let mut sentences = knees(run);
     match run.environment.target.backing {
         Backing::Simulated => {
             sentences
@@ -42,6 +44,23 @@ pub(crate) fn from_run(run: &Run) -> String {
     sentences.extend(interval_alone(run));
     sentences.extend(partial(run).map(|rest| format!("The run was ended early: {rest}.")));
     sentences.join(" ")
+}
+
+/// Most sweeps whose knees are shown.
+const KNEES_MAX: usize = 3;
+
+/// Shows the knee of each sweep, or its last point if it has none. Repetitions may differ in it, and the page shows where.
+fn knees(run: &Run) -> Vec<String> {
+    if run.plan.sweep.is_none() || run.plan.repetitions > 1 {
+        return Vec::new();
+    }
+    let points = run.phases.iter().enumerate().filter(|(_, phase)| has_knee_note(phase));
+    let name = |phase: &PhaseRecord| crate::printable(&format!("{} {}", phase.name, phase.label));
+    let sentence = |(index, phase): (usize, &PhaseRecord)| match is_knee(&run.phases, index) {
+        true => format!("{} is the knee of its sweep.", name(phase)),
+        false => format!("The sweep up to {} has no knee.", name(phase)),
+    };
+    points.map(sentence).take(KNEES_MAX).collect()
 }
 
 /// Says which rows have a ± that covers no repeats.

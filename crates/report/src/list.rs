@@ -5,7 +5,7 @@ use model::run::RunStatus;
 
 use crate::json::UNRELEASED;
 use crate::numbers::MISSING;
-use crate::text::{DIM, Style, fit, fit_end, paint};
+use crate::text::{DIM, Style, display_width, fit, fit_end, paint};
 use crate::{headline, time};
 
 /// One file of the store.
@@ -82,7 +82,7 @@ pub fn render(entries: &[Entry], style: &Style) -> String {
     widths[0] = references.iter().map(String::len).max().unwrap_or_default();
     for cells in rows.iter().flatten() {
         for (width, cell) in widths.iter_mut().zip(cells) {
-            *width = (*width).max(cell.chars().count());
+            *width = (*width).max(display_width(cell));
         }
     }
     narrow(&mut widths, style.width.max(WIDTH_MIN));
@@ -153,10 +153,11 @@ fn line(cells: &[String; COLUMNS], widths: &[usize; COLUMNS]) -> String {
     for (column, (cell, width)) in cells.iter().zip(widths).enumerate() {
         // The end of a path says most.
         let cell = if column == 3 { fit_end(cell, *width) } else { fit(cell, *width) };
+        let blanks = " ".repeat(width.saturating_sub(display_width(&cell)));
         text.push_str("  ");
         text.push_str(&match column {
-            FIRST_NUMBER..STATUS => format!("{cell:>width$}"),
-            _ => format!("{cell:<width$}"),
+            FIRST_NUMBER..STATUS => blanks + &cell,
+            _ => cell + &blanks,
         });
     }
     text.trim_end().to_owned()

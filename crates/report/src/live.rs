@@ -3,7 +3,7 @@
 use crate::numbers::{MISSING, amount, clock, duration, latency, megabytes, percent};
 use crate::printable;
 use crate::spark::sparkline;
-use crate::text::{Kind, RED, Style, fit, paint};
+use crate::text::{Kind, RED, Style, display_width, fit, paint};
 
 /// State of the running test. Rates are those of the last moments, not of the whole test.
 #[derive(Debug, Clone)]
@@ -84,12 +84,13 @@ const INDENT: usize = 11;
 const SPARKS_MAX: usize = 30;
 
 /// Returns the lines: rates, their course with the remaining time, and busy resources. Each fits the terminal, so that
-/// none wraps.
+/// none wraps: what has no room is left out as a whole, and no number loses its unit.
 pub fn lines(live: &Live, style: &Style) -> [String; 3] {
     // The last column stays free: some terminals wrap as soon as it is used.
     let width = style.width.saturating_sub(1).max(1);
-    let [rates, rate_history, busy] = [rates(live), rate_history(live, style), busy(live, width)]
-        .map(|line| style.finish(fit(style.finish(line).trim_end(), width)));
+    let [rates, rate_history, busy] =
+        [rates(live, width, style), rate_history(live, width, style), busy(live, width, style)]
+            .map(|line| style.finish(fit(line.trim_end(), width)));
     // Colour takes no room, so it comes last.
     let busy = match lost_clients(live) {
         Some(lost_clients) => busy.replacen(&lost_clients, &paint(RED, &lost_clients), 1),
@@ -98,12 +99,18 @@ pub fn lines(live: &Live, style: &Style) -> [String; 3] {
     [rates, rate_history, busy]
 }
 
+/// Returns the line about what is being prepared.
+pub fn preparation(what: &str, style: &Style) -> String {
+    let line = format!("  {}", printable(what));
+    style.finish(fit(&style.finish(line), style.width.saturating_sub(1).max(1)))
+}
+
 fn lost_clients(live: &Live) -> Option<String> {
     let lost = live.clients?.lost;
     (!lost.is_empty()).then(|| format!("lost: {}", printable(&lost.join(", "))))
 }
 
-fn rates(live: &Live) -> String {
+fn rates(live: &Live, width: usize, style: &Style) -> String {
     let subject = match (live.kind, live.label.split_once(' ')) {
         (Kind::Data, Some((pattern, rest))) => format!("{pattern:7} {rest}"),
         _ => live.label.to_owned(),
@@ -118,40 +125,72 @@ fn rates(live: &Live) -> String {
     };
     // Tests on files show operations but no bytes, as in their table.
     let bytes = live.bytes_per_second.filter(|_| live.kind == Kind::Data).and_then(megabytes);
+    let bytes = bytes.unwrap_or_default();
     let ops = amount(live.ops_per_second).unwrap_or_else(|| MISSING.into());
     let p99 = live.p99_ns.map_or_else(|| MISSING.into(), latency);
+    let (name, subject) = (printable(live.name), printable(&subject));
     // Widths are fixed, because only numbers that do not move can be read.
-    format!(
-        "  {:<8} {:<13}  {time:<13} {:>11} {ops:>9} {unit}  p99 {p99:>7}",
-        printable(live.name),
-        printable(&subject),
-        bytes.unwrap_or_default(),
-    )
+    let whole = format!("  {name:<8} {subject:<13}  {time:<13} {bytes:>11} {ops:>9} {unit}  p99 {p99:>7}");
+    // Without the latency, the columns stay where they are.
+    let without_latency = whole.split("  p99").next().unwrap_or_default().to_owned();
+    for line in [whole, without_latency].map(|line| style.finish(line)) {
+        if display_width(&line) <= width {
+            return line;
+        }
+    }
+    let subject = format!("{name} {}", printable(live.label));
+    let parts = [subject, format!("{ops} {unit}"), time, bytes];
+    as_many(&parts.map(|part| style.finish(part)), 2, "  ", width)
 }
 
-fn rate_history(live: &Live, style: &Style) -> String {
-    let mut parts = Vec::new();
-    if style.has_unicode && !live.history.is_empty() {
-        let recent = &live.history[live.history.len().saturating_sub(SPARKS_MAX)..];
-        parts.push(sparkline(recent, 0.0, ' ', style));
+/// Joins parts after an indent, as many as fit. The first is always there.
+fn as_many(parts: &[String], indent: usize, separator: &str, width: usize) -> String {
+    let mut line = String::new();
+    for part in parts.iter().filter(|part| !part.is_empty()) {
+        let longer = if line.is_empty() { part.clone() } else { format!("{line}{separator}{part}") };
+        if line.is_empty() || indent + display_width(&longer) <= width {
+            line = longer;
+        }
     }
-    if let Some((since_ns, half_width)) = live.steady {
-        parts.push(format!("steady since {}, ± {}", clock(since_ns), percent(half_width)));
-    }
-    if live.stalled_ns >= STALLED_MIN_NS {
-        let stalled_ns = live.stalled_ns / 1_000_000_000 * 1_000_000_000;
-        parts.push(format!("no I/O completed for {}", duration(stalled_ns)));
-    }
+    // A narrow terminal has no room for an indent.
+    let indent = indent.min(width.saturating_sub(display_width(&line)));
+    format!("{:indent$}{line}", "")
+}
+
+fn rate_history(live: &Live, width: usize, style: &Style) -> String {
     let place = format!("test {} of {}", live.index, live.of);
-    parts.push(match live.left_ns {
+    let place = match live.left_ns {
         Some(left_ns) => format!("{place}, about {} left", duration(left_ns / 1_000_000_000 * 1_000_000_000)),
         None => place,
+    };
+    let place = style.finish(place);
+    let stalled = (live.stalled_ns >= STALLED_MIN_NS).then(|| {
+        let stalled_ns = live.stalled_ns / 1_000_000_000 * 1_000_000_000;
+        format!("no I/O completed for {}", duration(stalled_ns))
     });
-    format!("{:INDENT$}{}", "", parts.join("   "))
+    let steady = live
+        .steady
+        .map(|(since_ns, half_width)| format!("steady since {}, ± {}", clock(since_ns), percent(half_width)));
+    let sparks = (style.has_unicode && !live.history.is_empty()).then(|| {
+        let recent = &live.history[live.history.len().saturating_sub(SPARKS_MAX)..];
+        sparkline(recent, 0.0, ' ', style)
+    });
+    // In the order of the screen. The first that has no room is the first in the list.
+    let mut parts: Vec<_> =
+        [sparks, steady, stalled].into_iter().flatten().map(|part| style.finish(part)).collect();
+    parts.push(place);
+    let length =
+        |parts: &[String]| INDENT + parts.iter().map(|part| display_width(part) + 3).sum::<usize>() - 3;
+    while parts.len() > 1 && length(&parts) > width {
+        parts.remove(0);
+    }
+    let line = parts.join("   ");
+    let indent = INDENT.min(width.saturating_sub(display_width(&line)));
+    format!("{:indent$}{line}", "")
 }
 
 /// The line of busy resources, with the next test if it still fits.
-fn busy(live: &Live, width: usize) -> String {
+fn busy(live: &Live, width: usize, style: &Style) -> String {
     let device = live.device.map(|device| {
         let queue = amount(device.in_flight.round()).unwrap_or_else(|| MISSING.into());
         format!("{} {} busy, {queue} in flight", printable(device.name), percent(device.busy_share))
@@ -162,15 +201,9 @@ fn busy(live: &Live, width: usize) -> String {
         let rate = amount(per_second).unwrap_or_else(|| MISSING.into());
         format!("slowest: {} {rate}/s", printable(name))
     });
-    let mut line = String::new();
-    for part in [lost_clients(live), device, cpu, slowest, next].into_iter().flatten() {
-        let separator = if line.is_empty() { "" } else { " · " };
-        let longer = format!("{line}{separator}{part}");
-        if line.is_empty() || INDENT + longer.chars().count() <= width {
-            line = longer;
-        }
-    }
-    format!("{:INDENT$}{line}", "")
+    let parts =
+        [lost_clients(live), device, cpu, slowest, next].map(|part| style.finish(part.unwrap_or_default()));
+    as_many(&parts, INDENT, &style.finish(" · ".into()), width)
 }
 
 #[cfg(test)]
@@ -239,6 +272,21 @@ mod tests {
     }
 
     #[test]
+    fn narrow_live_lines_keep_units_and_time_left() {
+        for width in [40, 60, 80, 100] {
+            let style = Style { width, ..sample::WIDE };
+            let [rates, rate_history, _] = lines(&live(), &style);
+            assert!(rates.contains("966,310 IOPS"), "{width}: {rates}");
+            assert!(width < 60 || rates.contains("00:12 / 00:20"), "{width}: {rates}");
+            assert!(!rates.contains("p99") || rates.ends_with(" µs"), "{width}: {rates}");
+            assert!(rate_history.ends_with("test 4 of 11, about 1 min 21 s left"), "{width}: {rate_history}");
+        }
+        let wide = Live { label: "漢字漢字漢字漢字漢字", ..files() };
+        let [rates, ..] = lines(&wide, &Style { width: 45, ..sample::WIDE });
+        assert!(display_width(&rates) < 45, "{rates}");
+    }
+
+    #[test]
     fn live_lines_of_a_running_test() {
         insta::assert_snapshot!(lines(&live(), &sample::WIDE).join("\n"));
     }
@@ -281,7 +329,7 @@ mod tests {
             let device = Some(LiveDevice { name: &name, busy_share: ops, in_flight: ops });
             let live = Live { name: &name, ops_per_second: ops, bytes_per_second: bytes, history: &history, device, ..live() };
             for line in lines(&live, &Style { has_unicode, width }) {
-                prop_assert!(line.chars().count() <= width);
+                prop_assert!(display_width(&line) <= width);
                 prop_assert!(has_unicode || line.is_ascii());
             }
 

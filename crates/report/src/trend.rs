@@ -12,7 +12,9 @@ use crate::facts::{self, Fact, Facts};
 use crate::headline::Measure;
 use crate::numbers::{MISSING, thousands};
 use crate::spark::sparkline;
-use crate::text::{DIM, Kind, NAME_WIDTH, Style, aligned, fit, fit_end, no_break, paint, wrap};
+use crate::text::{
+    DIM, Kind, NAME_WIDTH, Style, aligned, display_width, fit, fit_end, no_break, paint, wrap,
+};
 use crate::time;
 
 /// Parts of a run that a trend needs.
@@ -248,7 +250,7 @@ struct Layout {
 impl Layout {
     fn new(drawn: &[Series], style: &Style) -> Self {
         let width = style.width.clamp(WIDTH_MIN, WIDTH_MAX);
-        let longest = drawn.iter().map(|series| subject(series, style).chars().count()).max().unwrap_or(0);
+        let longest = drawn.iter().map(|series| display_width(&subject(series, style))).max().unwrap_or(0);
         let subject =
             longest.clamp(SUBJECT_MIN, SUBJECT_MAX.min(width - FIXED_COLUMNS_WIDTH - HISTORY_WIDTH_MIN));
         let most = drawn.iter().map(|series| series.points.len()).max().unwrap_or(0);
@@ -262,7 +264,7 @@ impl Layout {
     fn target(&self, run: &RunSummary, style: &Style) -> String {
         // However long the name of the host is, the directory stays in sight.
         let host = fit(&style.foreign(&run.host), self.width / 3);
-        let room = self.width - host.chars().count() - 2;
+        let room = self.width.saturating_sub(display_width(&host) + 2);
         format!("{host}: {}", fit_end(&style.foreign(&run.path), room))
     }
 

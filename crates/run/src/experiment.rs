@@ -165,7 +165,6 @@ pub fn return_visit_of(
     Some(ReturnVisit {
         start_ns: visit.counts.start_ns,
         ops_per_second: rate_of(phase, visit)?.per_second,
-        others_half_width: None,
         latency_mean_ns: visit.figures.latency_ns.as_ref().map(|latency| latency.mean),
         kernel_share: budget.map(|budget| budget.kernel + budget.run_queue),
     })

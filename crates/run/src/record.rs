@@ -352,7 +352,7 @@ impl PhaseTotals {
                 work_ns: outcome.last_done_ns,
                 durable_ns: outcome.is_durable.then_some(outcome.synced_ns),
                 closed_ns: (outcome.is_ended && !outcome.is_durable).then_some(outcome.synced_ns),
-                cached_writes: data.writes() && !data.direct && data.sync.has_final_sync(),
+                cached_writes: data.writes() && !data.direct && data.syncs_at_end(),
                 first_done_ns: outcome.first_done_ns,
                 last_done_ns: outcome.last_done_ns,
                 ..Times::default()

@@ -186,7 +186,7 @@ pub fn ab(arguments: &AbArguments) -> CommandResult {
         ),
     };
     let interruption = interruption.map_or_else(Interruption::catch, Ok)?;
-    let view = LiveView::new(arguments.quiet, terminal::style());
+    let view = LiveView::new(arguments.quiet);
     let begin = |party: &AbSide, backend: PlannedBackend, seed: u64| {
         let (side, environment): (Box<dyn driver::Side>, _) = match backend {
             PlannedBackend::Local(place) => {

@@ -63,7 +63,13 @@ Exit codes: 0 done, 2 a file is not a run or nothing can be compared, 4 a change
     List(ListArguments),
     /// List presets, with their tests, times and bytes.
     Presets,
-    /// Explain a limiter or a term on the screen; by default, list all limiters.
+    /// Print the command line of skye for one of fio, or list fio's keys.
+    Fio {
+        /// Keys of fio, as on its command line: --rw=randread --bs=4k --runtime=60.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        keys: Vec<String>,
+    },
+    /// Explain a limiter, a term or a key of fio; by default, list limiters.
     Explain {
         /// Name in a table or in a document: "page cache", page_cache.
         limiter: Vec<String>,
@@ -343,14 +349,18 @@ impl<const IS_RUN_COMMAND: bool> WorkArguments<IS_RUN_COMMAND> {
         options.flat_map(|option| option.flags.iter().map(move |flag| (option, flag)))
     }
 
-    /// Tests in words of other tools, each with the words by which it is understood.
-    pub fn translations(&self) -> impl Iterator<Item = (&str, String)> {
-        self.0.tests.iter().filter_map(|test| Some((test.as_str(), spec::translated(test)?)))
+    /// Tests in words of other tools, each with its translation.
+    pub fn translations(&self) -> impl Iterator<Item = (&str, spec::Translation)> {
+        self.0.tests.iter().filter_map(|test| Some((test.as_str(), spec::translated(test).ok()??)))
     }
 
     /// The flags as a request, to be laid over a preset.
     pub fn request(&self) -> Request {
-        let understood = |test: &String| spec::translated(test).unwrap_or_else(|| test.clone());
+        // The plan refuses a test without a translation.
+        let understood = |test: &String| match spec::translated(test) {
+            Ok(Some(translation)) => translation.text,
+            Ok(None) | Err(_) => test.clone(),
+        };
         Request { tests: self.0.tests.iter().map(understood).collect(), ..self.0.clone() }
     }
 }

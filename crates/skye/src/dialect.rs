@@ -173,7 +173,7 @@ impl Bench {
         interruption: &Interruption,
         observer: Option<Box<dyn RunObserver>>,
     ) -> Result<RunOutcome, Failure> {
-        let view = LiveView::new(observer.is_none(), terminal::style());
+        let view = LiveView::new(observer.is_none());
         self.measure_in(view, gate, plan, seed, interruption, observer)
     }
 

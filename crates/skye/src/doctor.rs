@@ -32,7 +32,7 @@ pub fn doctor(directory: &Path, clients: &ClientArguments) -> CommandResult {
     }
     let style = terminal::style();
     if let Some(hosts) = fleet_run::clients(clients)? {
-        let view = LiveView::new(false, style);
+        let view = LiveView::new(false);
         view.preparing("sampling the clients' machines for some seconds");
         let reports = fleet_run::check_clients(clients, directory, hosts);
         view.end();
@@ -52,7 +52,7 @@ pub fn doctor(directory: &Path, clients: &ClientArguments) -> CommandResult {
     }
     terminal::print_line("")?;
 
-    let view = LiveView::new(false, style);
+    let view = LiveView::new(false);
     view.preparing("sampling the machine for some seconds");
     let checks = checks(&root, &machine, &environment.target, directory);
     view.end();

@@ -3,7 +3,9 @@
 use std::fmt;
 use std::process::ExitCode;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use model::UserError;
+use model::spec::FioKey;
 
 /// All requested work was done.
 pub const DONE: u8 = 0;
@@ -83,9 +85,34 @@ impl Failure {
 }
 
 /// Prints clap's message, and returns the exit code. Help and version are not errors; all else has clap's code 2.
-pub fn from_clap(error: &clap::Error) -> ExitCode {
+pub fn from_clap(mut error: clap::Error) -> ExitCode {
+    correct_hint(&mut error);
     let code = if error.use_stderr() { REFUSED } else { DONE };
     // Errors are ignored: a reader that has gone needs no report.
     let _ = (!crate::job::is_silent()).then(|| error.print());
     ExitCode::from(code)
+}
+
+/// Explains keys of fio among the options. Drops the hint to an option that only looks like the unknown one.
+fn correct_hint(error: &mut clap::Error) {
+    let text = |value: Option<&ContextValue>| match value {
+        Some(ContextValue::String(text)) => text.clone(),
+        Some(ContextValue::StyledStr(text)) => text.to_string(),
+        _ => String::new(),
+    };
+    if error.kind() != ErrorKind::UnknownArgument {
+        return;
+    }
+    let unknown = text(error.get(ContextKind::InvalidArg));
+    let near = text(error.get(ContextKind::SuggestedArg));
+    // Other commands have other options of these names.
+    let is_run = text(error.get(ContextKind::Usage)).contains("skye run");
+    let fio = FioKey::find(&unknown).filter(|_| is_run && unknown.starts_with("--"));
+    if fio.is_some() || model::nearest(&unknown, [near.as_str()]).is_none() {
+        error.remove(ContextKind::SuggestedArg);
+    }
+    if let Some(key) = fio {
+        let tip = format!("{unknown} is a key of fio: {}; `skye fio` translates command lines", key.advice());
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.replace('`', "").into()]));
+    }
 }

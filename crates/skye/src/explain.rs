@@ -1,6 +1,7 @@
-//! `skye explain`: the meaning of a limiter, the evidence for it, what to try, and what was not tested.
+//! `skye explain`: the meaning of a limiter or a term, the evidence for it, what to try, and what was not tested.
 
 use model::finding::Finding;
+use model::spec::{FIO_KEYS, FioKey};
 use model::{Limiter, nearest};
 use report::text::{self, Style};
 use wording::limiter_help::{KINDS, LIMITER_HELP, LimiterHelp, confidence, experiments, occupancy};
@@ -27,7 +28,7 @@ fn list(style: &Style) -> String {
     text::index(&meanings, &after, style)
 }
 
-/// Returns the page on a limiter, a word of the glossary, or a remark.
+/// Returns the page on a limiter, a word of the glossary, a remark, or a key of fio.
 ///
 /// # Errors
 /// Nothing has that name.
@@ -43,7 +44,11 @@ fn page(words: &str, style: &Style) -> Result<String, String> {
     let (about, remark) = match (text::limiter_from_name(words).and_then(LimiterHelp::from_limiter), remark) {
         (Some(about), remark) => (about, remark),
         (None, Some(remark)) => return Ok(text::page(&code, "a remark", &remark, style)),
-        (None, None) => return Err(unknown(words)),
+        (None, None) => {
+            let key = FioKey::find(words.trim()).ok_or_else(|| unknown(words))?;
+            let here = [("Here", key.here.replace('`', ""))];
+            return Ok(text::page(key.names[0], "a key of fio", &here, style));
+        }
     };
     let thresholds = judge::thresholds();
     let mut sections = about.sections(&thresholds).to_vec();
@@ -67,13 +72,16 @@ fn unknown(words: &str) -> String {
     let limiters = Limiter::ALL.iter().flat_map(|limiter| [limiter.code(), limiter.title()]);
     let names = limiters
         .chain(Finding::CODES.iter().copied())
-        .chain(glossary::GLOSSARY.iter().map(|(word, _)| *word));
+        .chain(glossary::GLOSSARY.iter().map(|(word, _)| *word))
+        .chain(FIO_KEYS.iter().flat_map(|key| key.names).copied());
     let meant = nearest(&words.to_lowercase(), names);
     let hint = match meant {
         Some(name) => format!("did you mean `{name}`?"),
         None => "skye explain lists all".to_owned(),
     };
-    format!("cannot explain `{words}`: it is neither a limiter nor a term on the screen; {hint}")
+    format!(
+        "cannot explain `{words}`: it is neither a limiter, nor a term on the screen, nor a key of fio; {hint}"
+    )
 }
 
 #[cfg(test)]
@@ -117,11 +125,11 @@ mod tests {
         let plain_page = |words| page(words, &STYLE).unwrap_err();
         assert_eq!(
             plain_page("page_cahe"),
-            "cannot explain `page_cahe`: it is neither a limiter nor a term on the screen; did you mean `page_cache`?"
+            "cannot explain `page_cahe`: it is neither a limiter, nor a term on the screen, nor a key of fio; did you mean `page_cache`?"
         );
         assert_eq!(
             plain_page("zzz"),
-            "cannot explain `zzz`: it is neither a limiter nor a term on the screen; skye explain lists all"
+            "cannot explain `zzz`: it is neither a limiter, nor a term on the screen, nor a key of fio; skye explain lists all"
         );
     }
 }

@@ -3,8 +3,11 @@
 use clap::CommandFactory;
 use model::mix::Mix;
 use model::numbers::format_estimate;
+use model::plan::WRITE_LIMIT_BYTES;
+use model::request::{PRESETS, preset_purpose};
 use model::size;
 use model::workload::MixName;
+use report::text::{self, markdown};
 
 use crate::CommandResult;
 use crate::cli::{Cli, FamilyCommand};
@@ -48,7 +51,12 @@ pub fn presets() -> CommandResult {
     let mut lines = Vec::new();
     for (name, request) in preset::shipped() {
         lines.push(line(name, &request));
-        lines.push(format!("  {:NAME$} {}", "", request.tests.join(" ")));
+        let purpose =
+            PRESETS.iter().find(|(shipped, _)| *shipped == name).map(|(_, text)| preset_purpose(text));
+        let texts = [purpose.unwrap_or_default(), request.tests.join(" ")];
+        lines.extend(
+            texts.iter().map(|text| text::hanging(&format!("  {:NAME$} ", ""), text, &terminal::style())),
+        );
     }
     terminal::print_line(&lines.join("\n"))?;
     Ok(exit::DONE)
@@ -58,18 +66,16 @@ pub fn presets() -> CommandResult {
 fn line(name: &str, request: &model::request::Request) -> String {
     let tests = request.tests.len() + request.tests_where_possible.len();
     let time = request.total.map_or("no time limit".to_owned(), |total| format_estimate(total.as_ns()));
-    let bytes = request.write_limit.and_then(|limit| match limit {
-        size::Size::Bytes(bytes) => Some(format!("writes up to {}", size::decimal(bytes))),
-        _ => None,
-    });
-    format!("  {name:NAME$} {tests:2} tests, {time}, {}", bytes.unwrap_or_default())
-        .trim_end_matches(", ")
-        .to_owned()
+    let bytes = match request.write_limit {
+        Some(size::Size::Bytes(bytes)) => bytes,
+        _ => WRITE_LIMIT_BYTES,
+    };
+    format!("  {name:NAME$} {tests:2} tests, {time}, writes up to {}", size::decimal(bytes))
 }
 
 /// `skye help spec`
 pub fn spec() -> CommandResult {
-    terminal::print_line(SPEC.trim_end())?;
+    terminal::print_line(&markdown(SPEC, &terminal::style()))?;
     Ok(exit::DONE)
 }
 

@@ -7,7 +7,7 @@ use anstream::{AutoStream, ColorChoice};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use model::plan::PlannedPhase;
 use report::live::{Live, LiveClients, LiveCpu, LiveDevice};
-use report::text::{Kind, Style};
+use report::text::Kind;
 use run::Tick;
 
 use crate::terminal;
@@ -19,9 +19,10 @@ const HISTORY: usize = 60;
 #[derive(Clone)]
 pub struct LiveView {
     bar: ProgressBar,
-    style: Style,
     history: Vec<f64>,
     last: (u64, u64),
+    /// Time of the phase that counts: files are made and restored in between.
+    measured_ns: u64,
 }
 
 /// Position of the running phase in the run, as the view shows it.
@@ -42,7 +43,7 @@ pub struct Position<'a> {
 
 impl LiveView {
     /// Returns a view, hidden if `is_quiet` or where there is no terminal.
-    pub fn new(is_quiet: bool, style: Style) -> Self {
+    pub fn new(is_quiet: bool) -> Self {
         let is_visible = !is_quiet && std::io::stderr().is_terminal();
         let target = if is_visible { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let bar = ProgressBar::with_draw_target(None, target);
@@ -50,12 +51,12 @@ impl LiveView {
         if let Ok(template) = ProgressStyle::with_template("{msg}") {
             bar.set_style(template);
         }
-        Self { bar, style, history: Vec::with_capacity(HISTORY), last: (0, 0) }
+        Self { bar, history: Vec::with_capacity(HISTORY), last: (0, 0), measured_ns: 0 }
     }
 
     /// Shows what is being prepared.
     pub fn preparing(&self, what: &str) {
-        self.show(format!("  {what}"));
+        self.show(report::live::preparation(what, &terminal::live_style()));
     }
 
     fn show(&self, text: String) {
@@ -76,22 +77,30 @@ impl LiveView {
     pub fn begin(&mut self) {
         self.history.clear();
         self.last = (0, 0);
+        self.measured_ns = 0;
     }
 
     /// Shows the progress of a phase.
     pub fn update(&mut self, position: &Position<'_>, tick: &Tick<'_>) {
-        let (last_ns, last_ops) = self.last;
-        let seconds = tick.elapsed_ns.saturating_sub(last_ns) as f64 / 1e9;
+        let (last_ns, last_ops) = std::mem::replace(&mut self.last, (tick.elapsed_ns, tick.ops));
+        let workload = &position.phase.workload;
+        let label = workload.label();
+        if tick.frame.is_none() && tick.clients.is_none() && tick.ops <= last_ops {
+            if self.measured_ns == 0 {
+                self.preparing(&format!("{} {label}: preparing its files", workload.name()));
+            }
+            return;
+        }
+        let step_ns = tick.elapsed_ns.saturating_sub(last_ns);
+        self.measured_ns += step_ns;
+        let seconds = step_ns as f64 / 1e9;
         if seconds > 0.0 {
             if self.history.len() == HISTORY {
                 self.history.remove(0);
             }
             self.history.push(tick.ops.saturating_sub(last_ops) as f64 / seconds);
-            self.last = (tick.elapsed_ns, tick.ops);
         }
-        let elapsed = (tick.elapsed_ns as f64 / 1e9).max(1e-9);
-        let workload = &position.phase.workload;
-        let label = workload.label();
+        let elapsed = (self.measured_ns as f64 / 1e9).max(1e-9);
         let device = tick.frame.and_then(|frame| frame.devices.first()).map(|device| LiveDevice {
             name: &device.name,
             busy_share: device.busy_ns as f64 / 1e9 / seconds.max(1e-9),
@@ -107,7 +116,7 @@ impl LiveView {
             label: &label,
             index: position.index,
             of: position.of,
-            elapsed_ns: tick.elapsed_ns,
+            elapsed_ns: self.measured_ns,
             planned_ns: Some(position.planned_ns),
             left_ns: Some(position.left_ns.saturating_sub(tick.elapsed_ns)).filter(|left| *left > 0),
             bytes_per_second: workload.data().map(|_| tick.bytes as f64 / elapsed),
@@ -124,7 +133,7 @@ impl LiveView {
                 .map(|clients| LiveClients { slowest: clients.slowest, lost: &clients.lost }),
             next: position.next,
         };
-        self.show(report::live::lines(&live, &self.style).join("\n"));
+        self.show(report::live::lines(&live, &terminal::live_style()).join("\n"));
     }
 
     /// Prints something above the view.

@@ -26,6 +26,7 @@ mod driver;
 mod erase;
 mod exit;
 mod explain;
+mod fio_command;
 mod first_steps;
 mod fleet_run;
 mod front_ends;
@@ -117,11 +118,11 @@ fn main() -> ExitCode {
     let words = cli::with_default_command(words, &command);
     let matches = match command.try_get_matches_from(words) {
         Ok(matches) => matches,
-        Err(error) => return exit::from_clap(&error),
+        Err(error) => return exit::from_clap(error),
     };
     let cli = match Cli::from_arg_matches(&matches) {
         Ok(cli) => cli,
-        Err(error) => return exit::from_clap(&error),
+        Err(error) => return exit::from_clap(error),
     };
     logger::install(cli.verbose > 2);
     exit_code_of(|| dispatch(cli))
@@ -160,6 +161,7 @@ fn dispatch(cli: Cli) -> CommandResult {
         Command::Compare(arguments) => compare_command::compare(&arguments),
         Command::Presets => first_steps::presets(),
         Command::List(arguments) => store_commands::list(&arguments),
+        Command::Fio { keys } => fio_command::fio(&keys),
         Command::Explain { limiter } => explain::explain(&limiter.join(" ")),
         Command::Doctor { directory, clients } => doctor::doctor(&directory, &clients),
         Command::SelfTest(arguments) => selftest::selftest(&arguments),

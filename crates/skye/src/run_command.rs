@@ -38,9 +38,14 @@ pub fn run(arguments: &RunArguments, detail: Detail) -> CommandResult {
     let started = Instant::now();
     let started_at = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
     if !arguments.quiet {
+        let mut notes: Vec<String> = Vec::new();
         for (theirs, ours) in arguments.work.translations() {
-            terminal::message("note", &format!("{theirs} is {ours}"));
+            notes.push(format!("{theirs} is {}", ours.text));
+            let is_new = |note: &String| !notes.contains(note);
+            let new: Vec<_> = ours.notes.into_iter().filter(is_new).collect();
+            notes.extend(new);
         }
+        notes.iter().for_each(|note| terminal::message("note", note));
     }
     outputs::check_stdout(documents(arguments))?;
     let is_stdout_taken = documents(arguments).any(outputs::is_stdout);
@@ -103,7 +108,7 @@ pub fn run(arguments: &RunArguments, detail: Detail) -> CommandResult {
         started_at,
         seed,
         interruption,
-        view: LiveView::new(arguments.quiet, style),
+        view: LiveView::new(arguments.quiet),
         observer,
         gate: None,
         is_quiet: arguments.quiet,

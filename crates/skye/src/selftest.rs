@@ -65,7 +65,7 @@ pub fn selftest(arguments: &SelfTestArguments) -> CommandResult {
     let mut order: Vec<&Case> = cases.iter().collect();
     fastrand::Rng::with_seed(selftest.seed).shuffle(&mut order);
     let started = Instant::now();
-    let view = LiveView::new(false, style);
+    let view = LiveView::new(false);
     let mut reader = Ok(());
     for (index, case) in order.iter().enumerate() {
         view.preparing(&format!("{} of {}  {}: {}", index + 1, order.len(), case.name, case.injected_limit));

@@ -194,6 +194,15 @@ pub fn style() -> Style {
     Style { has_unicode: is_utf8_locale(), width: width() }
 }
 
+/// Returns the style that stderr can show now: its window may have changed.
+pub fn live_style() -> Style {
+    let columns = rustix::termios::tcgetwinsize(rustix::stdio::stderr()).map_or(0, |window| window.ws_col);
+    match usize::from(columns) {
+        0 => style(),
+        width => Style { width, ..style() },
+    }
+}
+
 fn is_utf8_locale() -> bool {
     let value = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
     let locale = value("LC_ALL").or_else(|| value("LC_CTYPE")).or_else(|| value("LANG"));

@@ -1,15 +1,16 @@
 //! Distance of a repeat of a test from its rate, from short repeats of all tests of a run.
 //!
-//! The spread of one test is that of its repeats and of those of similar tests, which have the weight of six repeats.
+//! The spread of one test is that of its repeats and of those of similar tests, which have the weight of four repeats.
 //! It is a scaled inverse chi-squared prior (Gelman et al., *Bayesian Data Analysis*, 3rd edition, 2.6), whose scale is that of
 //! the other tests. The next repeat then has Student's t distribution.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-/// Weight of the other tests, in repeats. With three, 76 of 78 repeats of ten runs lay within the range of the others.
-const OTHERS_WEIGHT: f64 = 6.0;
+/// Weight of the other tests, in repeats. Twenty runs on a noisy virtual disk chose it: with three, the range is wider than the
+/// repeats are apart.
+const OTHERS_WEIGHT: f64 = 4.0;
 /// Fewest repeats of other tests that show a spread, of the same kind and of all.
-const LIKE_MIN: usize = 6;
+const LIKE_MIN: usize = 4;
 const OTHERS_MIN: usize = 3;
 /// Fewest repeats of a test alone that show its spread.
 const OWN_MIN: f64 = 3.0;
@@ -27,8 +28,8 @@ pub struct RepeatedTest<K> {
     pub log_ratios: Vec<f64>,
 }
 
-/// Returns the largest distance of nine of ten repeats of a test from its rate, as a natural logarithm. `others` are the other
-/// tests of the run. It is `None` where too few tests were repeated.
+/// Returns the largest distance of nine of ten repeats of a test from its rate, as a natural logarithm. Other tests of the run count
+/// with their weight. Returns `None` if too few were repeated.
 pub fn repeat_distance<'a, K: PartialEq + 'a>(
     test: &RepeatedTest<K>,
     others: impl Iterator<Item = &'a RepeatedTest<K>> + Clone,
@@ -75,7 +76,7 @@ mod tests {
     fn tests_of_the_same_kind_share_their_spread() {
         let others = [test(0, &[0.02; 6]), test(1, &[0.5; 6])];
         let found = [0, 1].map(|kind| repeat_distance(&test(kind, &[]), others.iter()).unwrap());
-        assert!(found[0] < 0.06 && found[1] > 0.9, "{found:?}");
+        assert!(found[0] < 0.07 && found[1] > 0.9, "{found:?}");
     }
 
     #[test]

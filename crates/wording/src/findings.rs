@@ -266,8 +266,8 @@ findings! {
         when "the test is too short, or has too few rounds, for an interval or a steady part. Or the one sync at the end took more than 5 % of the time"
         means "The precision of the rate is unknown.":
         LongSync "no ± for this rate", "the final sync took {share} of {elapsed_seconds}; with a single sync there is no ±";
-        FewRounds "too few rounds for ±", "{operations} operations in {rounds:round} are too few for a ±";
-        Short "too short for ±", "the test took only {elapsed_seconds} for {operations} operations, too short for a ±";
+        FewRounds "too few rounds for ±", "{operations} operations in {rounds:round} are too few for a ± of this run alone";
+        Short "too short for ±", "the test took only {elapsed_seconds} for {operations} operations, too short for a ± of this run alone";
 
     "not_steady" "`?` if the rate changed by 10 % or more, and by more than `±`, else `·`"
         when "no steady part; the remark shows when and how the rate changed"
@@ -295,7 +295,7 @@ findings! {
         FewParts "± is unknown", "the run has {parts} effective samples, too few for a ± of this run alone";
 
     "does_not_repeat" "`?`"
-        when "a short re-run after all tests differs by a factor of more than 1.19, and by more than the other repeats of the run"
+        when "a short re-run after all tests differs by a factor of more than 1.19, and by more than ±"
         means "The rate changed between the test and its re-run.":
         DoesNotRepeat "a re-run differed", "a re-run {later} later gave {then_ops_per_second} instead of {own_ops_per_second}";
         InodesInUse "a re-run differed", "a re-run {later} later gave {then_ops_per_second} instead of {own_ops_per_second}: ext4 without a journal skips the inodes of deleted files for 1 to 5 minutes";

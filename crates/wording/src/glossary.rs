@@ -1,4 +1,4 @@
-//! Words on the screen beside limiters and remarks, with the meaning of each.
+//! Words on the screen beside limiters and remarks, and the field's words for them, with the meaning of each.
 
 /// Each word, and its meaning.
 pub const GLOSSARY: &[(&str, &str)] = &[
@@ -43,7 +43,20 @@ pub const GLOSSARY: &[(&str, &str)] = &[
     ("tool", "Costs of skye itself: CPU time of each operation, of sampling, and of a clock read."),
     ("q32t4", "32 operations in flight in each of 4 threads. Without t, there is one thread."),
     ("rnd", "Blocks in random order. Without it, they are sequential."),
+    ("latency", LATENCY),
+    ("lat", LATENCY),
+    ("clat", LATENCY),
+    ("slat", LATENCY),
+    ("trim", "A block is given back to the device: the verb `discard`."),
+    (
+        "steady",
+        "The part of a test in which the rate no longer changes; skye finds it itself. The rate of reads and direct \
+         writes is that of this part.",
+    ),
 ];
+
+const LATENCY: &str = "The time of an operation from its start to its end, fio's lat; at a given rate, from when it was \
+                       due. skye does not split it into slat and clat.";
 
 /// Returns a word with its meaning.
 pub fn meaning(word: &str) -> Option<(&'static str, &'static str)> {

@@ -47,8 +47,9 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
         input.record.figures.steps.iter().find(|step| step.name == "fdatasync" || step.name == "fsync");
     let whole_ns = input.record.figures.latency_ns.as_ref().map_or(0, |whole| whole.mean).max(1);
     let step_ns = step.and_then(|step| step.latency_ns.as_ref()).map(|of_step| of_step.mean);
-    // If the write before the sync takes most of an operation, the write is the limit.
-    let of_whole = step_ns.map_or(1.0, |step_ns| step_ns as f64 / whole_ns as f64);
+    // If the write before the sync takes most of an operation, the write is the limit. Not each operation has a sync.
+    let syncs_per_op = step.map_or(1.0, |step| step.ops as f64 / input.record.counts.ops.max(1) as f64);
+    let of_whole = step_ns.map_or(1.0, |step_ns| syncs_per_op * step_ns as f64 / whole_ns as f64);
     if of_whole < SYNC_TIME_HALF.start {
         return None;
     }

@@ -742,15 +742,15 @@ examples! {
     run_stopped_for_half_of_file_test: not_running SUSPECT, "stat", |w| stop(w, 2);
     run_stopped_for_hundredth_of_file_test: not_running QUIET, "stat", |w| stop(w, 100);
 
-    changes_within_the_range_of_repeats: not_steady REMARK, "read:rnd4k",
+    changes_within_the_range_of_repeats: not_steady QUIET, "read:rnd4k",
         |w| {
             w.changes(1.5, 110_000.0, 95_000.0, 1 << 30);
             w.record.figures.rate.repeat_half_width = Some(0.2);
         };
     return_visit_with_half_the_rate: does_not_repeat SUSPECT, "read:rnd4k", |w| w.return_visit(0.5);
     return_visit_with_nearly_the_same_rate: does_not_repeat QUIET, "read:rnd4k", |w| w.return_visit(0.9);
-    return_visit_as_far_off_as_others: does_not_repeat QUIET, "read:rnd4k",
-        |w| { w.return_visit(0.5); w.record.figures.return_visit.as_mut().unwrap().others_half_width = Some(1.1); };
+    return_visit_within_the_interval_of_repeats: does_not_repeat QUIET, "read:rnd4k",
+        |w| { w.return_visit(0.5); w.record.figures.rate.repeat_half_width = Some(1.1); };
     return_visit_among_used_inodes: does_not_repeat SUSPECT, "create",
         |w| {
             w.target().geometry.journal = Some("none".into());

@@ -94,7 +94,8 @@ fn flush_too_fast(input: &JudgeInput<'_>) -> Option<TrapFinding> {
 /// Buffered writes that were replaced in memory before they reached the device.
 fn absorbed_by_page_cache(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let data = input.data_in_files().filter(|data| {
-        data.writes() && !data.direct && data.sync == SyncMode::End && data.verb != DataVerb::Fsync
+        let is_at_end = data.sync == SyncMode::End && data.syncs_at_end() && data.verb != DataVerb::Fsync;
+        data.writes() && !data.direct && is_at_end
     })?;
     let device = input.device()?;
     let written = input.record.counts.app_bytes_written;

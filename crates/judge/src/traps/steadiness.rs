@@ -163,12 +163,10 @@ fn not_steady(input: &JudgeInput<'_>) -> Option<TrapFinding> {
         || is_short(input)
         || input.keeps_requested_rate()
         || (is_cached && input.record.figures.rate.has_long_sync())
-        || is_drop;
+        || is_drop
+        || is_covered(input);
     if is_elsewhere {
         return None;
-    }
-    if let Some(half_width) = covering_half_width(input) {
-        return Some(Finding::Unsteady { half_width: Share(half_width) }.into());
     }
     let finding = match (steady.change_points.first(), steady.change_points.len()) {
         (None, _) => match input.half_width().filter(|half| *half > HALF_WIDTH_MAX) {
@@ -202,16 +200,19 @@ fn not_steady(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     Some(TrapFinding::new(finding, longer(input)))
 }
 
-/// Returns the half width of the range of repeats, if all levels of the rate lie in it.
-fn covering_half_width(input: &JudgeInput<'_>) -> Option<f64> {
+/// Returns true if all levels of the rate lie within the range of repeats.
+fn is_covered(input: &JudgeInput<'_>) -> bool {
     let figures = &input.record.figures;
-    let _ = figures.rate.repeat_half_width?;
-    let (half, rate) = figures.rate.printed_half_width().zip(figures.rate.ops_per_second)?;
-    let changes = &figures.steady.as_ref()?.change_points;
+    let printed = figures.rate.repeat_half_width.and(figures.rate.printed_half_width());
+    let (Some(half), Some(rate), Some(steady)) = (printed, figures.rate.ops_per_second, &figures.steady)
+    else {
+        return false;
+    };
+    let changes = &steady.change_points;
     let before = changes.iter().map(|change| change.before_ops_per_second);
     let levels = before.chain(changes.iter().map(|change| change.after_ops_per_second));
     let mut levels = levels.chain(ends(input).into_iter().filter(|_| changes.is_empty()));
-    levels.all(|level| (level / rate).ln().abs() <= half.ln_1p()).then_some(half)
+    levels.all(|level| (level / rate).ln().abs() <= half.ln_1p())
 }
 
 /// Operations a second in the first quarter of the intervals, and in the last.
@@ -241,20 +242,20 @@ fn wide_interval(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     Some(TrapFinding::new(finding, longer(input)))
 }
 
-/// A test that gave another rate minutes later, further from the first than the other repeats of the run lie from theirs.
+/// A test that gave a rate beyond its range minutes later.
 fn does_not_repeat(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let figures = &input.record.figures;
     let (visit, own) = figures.return_visit.as_ref().zip(figures.rate.steady_or_whole())?;
     let distance = (visit.ops_per_second / own).ln().abs();
     // Another trap names this cause.
     let is_reported = super::files::inode_search(input).is_some();
-    let usual = visit.others_half_width.or(input.half_width()).unwrap_or(0.0).ln_1p();
-    if is_reported || distance <= usual.max(REPEAT_DISTANCE_MAX) {
+    let range = figures.rate.repeat_half_width.or(input.half_width()).unwrap_or(0.0).ln_1p();
+    if is_reported || distance <= range.max(REPEAT_DISTANCE_MAX) {
         return None;
     }
     let later_ns = visit.start_ns.saturating_sub(input.record.counts.start_ns);
     let [own_ops_per_second, then_ops_per_second] = [own, visit.ops_per_second].map(OpsPerSecond);
-    let later = Seconds(later_ns as f64 / 1e9);
+    let later = Seconds((later_ns as f64 / 1e9).round());
     let skips_inodes = visit.latency_mean_ns.zip(visit.kernel_share);
     let skips_inodes =
         skips_inodes.is_some_and(|(mean_ns, share)| super::files::skips_inodes(input, mean_ns, share));

@@ -156,6 +156,7 @@ pub(super) fn depth_notes(phases: &[PlannedPhase], machine: &Machine) -> Vec<Str
             Some(data) if !data.direct => " buffered",
             Some(data) if data.verb == DataVerb::Fsync => " fsync",
             Some(data) if data.verb == DataVerb::Discard => " discard",
+            Some(data) if data.sync_every.is_some() => " sync=N",
             _ => " sync=each",
         };
         notes.push(format!("only io_uring has depth: q{iodepth}t{from}{why} becomes q1t{threads}"));

@@ -7,7 +7,7 @@ use crate::request::Seconds;
 use crate::size;
 use crate::target::Target;
 use crate::user_error::UserError;
-use crate::workload::{Access, CacheMode, DataVerb, DataWork, Engine, SyncMode, Work, Workload};
+use crate::workload::{Access, CacheMode, DataVerb, DataWork, Engine, Work, Workload};
 
 /// Bytes of the file that shows, before the first test, if the target compresses.
 pub const PROBE_BYTES: u64 = 1 << 20;
@@ -39,7 +39,7 @@ pub(super) fn stop_of(
             // A second pass would read what the first left in memory.
             let rereads = data.reads() && cache != CacheMode::Warm && cache != CacheMode::AsIs;
             // A second pass would replace blocks that wait in memory, and only the last version would become durable.
-            let absorbs = data.writes() && data.sync.has_final_sync();
+            let absorbs = data.writes() && data.syncs_at_end();
             // A skewed test has no passes: it finds its hot blocks in memory, as it should.
             // A second pass would find nothing to discard.
             data.verb == DataVerb::Discard || buffered && (rereads || absorbs) && !data.is_skewed()
@@ -230,8 +230,8 @@ pub(super) fn estimate(plan: &Plan) -> (u64, u64) {
                 let zoned = (data.zones.is_some()).then_some((whole.end - whole.start) / data.every);
                 let bytes = zoned.or(phase.stop.bytes).unwrap_or(0);
                 let (mut fast, mut slow) = moved(bytes);
-                if data.sync == SyncMode::Each {
-                    let syncs = (bytes / data.block_bytes) as f64;
+                if data.syncs_each() {
+                    let syncs = (bytes / data.block_bytes / u64::from(data.sync_every.unwrap_or(1))) as f64;
                     (fast, slow) = (fast.max(syncs * FAST_SYNC_NS), slow.max(syncs * SLOW_SYNC_NS));
                 }
                 match phase.stop.time_ns {

@@ -306,10 +306,10 @@ fn mix_from_a_file_has_its_parsed_population() {
     );
     assert_eq!(crate::mix::file_of("mix: a/mine.toml :t2"), Some("a/mine.toml"));
     assert_eq!((crate::mix::file_of("mix:mail"), crate::mix::file_of("create:a.toml")), (None, None));
-    let broken = [("b.toml".to_owned(), TEXT.replace("weight", "wait"))].into();
+    let broken = [("b.toml".to_owned(), TEXT.replace("weight", "wieght"))].into();
     assert_eq!(
         crate::mix::parse_all(&broken).unwrap_err(),
-        "b.toml: line 7: unknown keyword `wait`, did you mean `weight`?"
+        "b.toml: line 7: unknown keyword `wieght`, did you mean `weight`?"
     );
 }
 
@@ -410,7 +410,7 @@ fn spec_error_suggests_the_nearest_keyword() {
     assert_eq!(problem("read:shared=1"), "`shared=1`: `shared` takes no value");
     assert_eq!(problem("read:read=20"), "`read=20` does not apply to read");
     assert_eq!(problem("create:q4"), "file operations have no depth; use t4 for several at once");
-    assert_eq!(problem("write:sync=now"), "`sync=now`: use sync=none|close|end|each");
+    assert_eq!(problem("write:sync=now"), "`sync=now`: use sync=none|close|end|each|N");
     // A refusal names only what the verb takes.
     assert_eq!(problem("byte-write:sync=now"), "`sync=now`: use sync=none|close|end");
     assert_eq!(problem("byte-write:sync"), "`sync`: use sync=none|close|end");
@@ -567,6 +567,19 @@ fn any_value(form: &'static str) -> BoxedStrategy<String> {
         "SIZE|MIN..MAX" => prop_oneof![
             size().prop_map(|bytes| bytes.to_string()),
             (size(), size()).prop_map(|(a, b)| format!("{}..{}", a.min(b), a.max(b))),
+        ]
+        .boxed(),
+        "none|close|end|each|N" => prop_oneof![
+            proptest::sample::select(vec!["none", "close", "end", "each"]).prop_map(str::to_owned),
+            (1u32..=100).prop_map(|writes| writes.to_string()),
+        ]
+        .boxed(),
+        "N|SIZE/s|P%[,poisson]" => prop_oneof![
+            any_value("N|P%[,poisson]"),
+            (1u64..=100, any::<bool>()).prop_map(|(mib, is_poisson)| format!(
+                "{mib}m/s{}",
+                if is_poisson { ",poisson" } else { "" }
+            )),
         ]
         .boxed(),
         "N|P%[,poisson]" => (1u64..=100, any::<(bool, bool)>())

@@ -71,9 +71,11 @@ keys! {
 
     /// When writes are made durable.
     field sync: SyncMode = SyncMode::End;
-    key "sync" "none|close|end|each" [sync: Words] for |work| in_blocks(work) && work.verb.writes(), "";
+    /// Number of a thread's writes after which it also syncs; `None` for the times that `sync` says alone.
+    field sync_every: Option<u32> = None;
+    key "sync" (SYNC_FORM) [set_sync, value_of_sync] for |work| in_blocks(work) && work.verb.writes(), "";
         label Label::Key;
-        "when writes are synced: never, at the end within the measured time (default), or each; `close` only closes the files in that time, which makes a network file system send its data";
+        "when writes are synced: never, at the end within the measured time (default), each, or in `write` and `rw` after each N of a thread; `close` only closes the files in that time, which makes a network file system send its data";
     key "sync" "none|close|end" [sync: Words] for |work| work.verb.is_bytes() && work.verb.writes(), "";
         label Label::Key; "as above, without `each`";
 
@@ -102,9 +104,9 @@ keys! {
 
     /// Rule for when operations start.
     field arrival: Arrival = Arrival::Closed;
-    key "rate" "N|P%[,poisson]" [arrival: Rate] for in_blocks, "";
+    key "rate" "N|SIZE/s|P%[,poisson]" [arrival: Rate] for in_blocks, "";
         label Label::Own(|work| work.arrival.label());
-        "open loop: N operations are due each second over all threads, or P % of the rate of the same test without `rate` before it; latency counts from the due time. `,poisson` makes the intervals random, as with many independent users";
+        "open loop: N operations, or SIZE, are due each second over all threads, or P % of the rate of the same test without `rate` before it; latency counts from the due time. `,poisson` makes the intervals random, as with many independent users";
 
     /// Percent of each 4 KiB of data that compresses away.
     field compress_percent: u8 = 0;
@@ -186,6 +188,25 @@ keys! {
         label Label::Nothing; "ends after SIZE";
 }
 
+/// Form of `sync` in tests on blocks.
+const SYNC_FORM: &str = "none|close|end|each|N";
+
+fn set_sync(work: &mut DataWork, value: &str) -> Result<(), String> {
+    (work.sync, work.sync_every) = match value.parse::<u32>() {
+        Ok(0) => return Err("`sync=0`: use sync=none for no sync".into()),
+        Ok(1) => (SyncMode::Each, None),
+        Ok(writes) if matches!(work.verb, DataVerb::Write | DataVerb::Rw) => (SyncMode::End, Some(writes)),
+        Ok(_) => return Err(format!("`sync={value}`: {} syncs after each write; use sync=each", work.verb)),
+        Err(_) => (Words.parse("sync", SYNC_FORM, value)?, None),
+    };
+    Ok(())
+}
+
+fn value_of_sync(work: &DataWork) -> Option<String> {
+    let mode = (work.sync != SyncMode::End).then(|| work.sync.to_string());
+    work.sync_every.map(|writes| writes.to_string()).or(mode)
+}
+
 fn set_direct(work: &mut DataWork, _: &str) -> Result<(), String> {
     work.direct = true;
     Ok(())
@@ -246,8 +267,13 @@ impl DataWork {
         self.shift.is_some_and(|shift| shift > 0)
     }
 
-    /// Returns true if it makes each of its writes durable.
+    /// Returns true if a step at the end, and no earlier one, makes its writes durable or sends them.
+    pub fn syncs_at_end(&self) -> bool {
+        self.sync.has_final_sync() && self.sync_every.is_none()
+    }
+
+    /// Returns true if it makes its writes durable while it runs, each or several at a time.
     pub fn syncs_each(&self) -> bool {
-        self.verb == DataVerb::Fsync || self.sync == SyncMode::Each
+        self.verb == DataVerb::Fsync || self.sync == SyncMode::Each || self.sync_every.is_some()
     }
 }

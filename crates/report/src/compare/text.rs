@@ -6,7 +6,9 @@ use model::Comparison;
 use model::comparison::{Change, Decision, Direction, Measure, Row};
 
 use crate::printable;
-use crate::text::{BOLD, DIM, GREEN, Style, YELLOW, field, fit, fit_end, no_break, paint, remark, wrap};
+use crate::text::{
+    BOLD, DIM, GREEN, Style, YELLOW, display_width, field, fit, fit_end, no_break, paint, remark, wrap,
+};
 use wording::comparison::{
     MISSING, answer, conclusions, difference, ends, first_distinct, headline, limiters, margin, p, runs,
     signed, spread, unsettled, value, warnings,
@@ -40,7 +42,7 @@ fn title(comparison: &Comparison, style: &Style) -> String {
 
 /// Keeps a short text on one line.
 fn keep_on_line(text: String) -> String {
-    if text.chars().count() <= UNBROKEN_CHARS_MAX { no_break(&text) } else { text }
+    if display_width(&text) <= UNBROKEN_CHARS_MAX { no_break(&text) } else { text }
 }
 
 fn facts(comparison: &Comparison, style: &Style) -> String {
@@ -139,7 +141,7 @@ fn single_side(comparison: &Comparison, side: usize) -> Comparison {
 /// The widest line without its escape sequences.
 fn widest(text: &str) -> usize {
     let plain = anstream::adapter::strip_str(text).to_string();
-    plain.lines().map(|line| line.chars().count()).max().unwrap_or_default()
+    plain.lines().map(display_width).max().unwrap_or_default()
 }
 
 fn render_columns(comparison: &Comparison, columns: Columns, style: &Style) -> String {
@@ -159,7 +161,7 @@ fn render_columns(comparison: &Comparison, columns: Columns, style: &Style) -> S
     let width = |column: usize| {
         grid.iter()
             .filter_map(|row| row.get(column))
-            .map(|cell| style.finish(cell.text.clone()).chars().count())
+            .map(|cell| display_width(&style.finish(cell.text.clone())))
             .max()
     };
     let widths: Vec<_> = (0..count).map(|column| width(column).unwrap_or_default()).collect();
@@ -169,7 +171,7 @@ fn render_columns(comparison: &Comparison, columns: Columns, style: &Style) -> S
         let mut blanks = 0;
         for (cell, width) in cells.iter().zip(&widths).filter(|(_, width)| **width > 0) {
             let text = style.finish(cell.text.clone());
-            let gap = width - text.chars().count();
+            let gap = width - display_width(&text);
             let (left, right) = if cell.is_right_aligned { (gap, 0) } else { (0, gap) };
             if text.is_empty() {
                 blanks += gap + GAP;

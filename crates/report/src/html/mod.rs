@@ -118,11 +118,15 @@ pub fn page(run: &Run, embed: Embed) -> String {
             sections.push(section);
         }
     };
+    // The chart is the answer to a sweep.
+    let is_swept = run.plan.sweep.is_some();
+    let sweeps = || sweeps::section(run, &tests);
+    add("scaling", "Sweeps", is_swept.then(sweeps).flatten());
     add("results", "Results", results::section(run, &tests));
     add("findings", "Findings", findings::section(run, &tests));
     add("tests", "Each test", card::section(&tests, &run.environment.target));
     add("clients", "Clients", clients::section(&tests));
-    add("scaling", "Sweeps", sweeps::section(run, &tests));
+    add("scaling", "Sweeps", (!is_swept).then(sweeps).flatten());
     add("files", "Files", sweeps::files(&tests));
     add("machine", "Machine", Some(machine::section(run)));
     contents.push(("method", "Method"));

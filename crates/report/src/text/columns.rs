@@ -1,6 +1,6 @@
 //! Alignment: a line on which every cell ends, or has its decimal point, at a fixed column.
 
-use super::style::paint;
+use super::style::{display_width, paint};
 
 /// Blanks before every row.
 pub(crate) const INDENT: usize = 2;
@@ -95,19 +95,19 @@ impl Line {
         let start = column.max(taken);
         self.text.extend(std::iter::repeat_n(' ', start - self.width));
         self.text.push_str(&paint(style, cell));
-        self.width = start + cell.chars().count();
+        self.width = start + display_width(cell);
     }
 
     /// Places a cell so that it ends before `column`.
     pub(crate) fn put_right(&mut self, column: usize, cell: &str, style: anstyle::Style) {
-        self.put_left(column.saturating_sub(cell.chars().count()), cell, style);
+        self.put_left(column.saturating_sub(display_width(cell)), cell, style);
     }
 
     /// Places a number so that its whole part ends before `column` and its fraction hangs over. One in scientific notation
     /// ends there: more than a fraction would hang over.
     pub(crate) fn put_decimal(&mut self, column: usize, cell: &str, style: anstyle::Style) {
         let whole = cell.find('.').filter(|_| !cell.contains('e')).map_or(cell, |point| &cell[..point]);
-        self.put_left(column.saturating_sub(whole.chars().count()), cell, style);
+        self.put_left(column.saturating_sub(display_width(whole)), cell, style);
     }
 
     /// Returns the line.
@@ -116,21 +116,29 @@ impl Line {
     }
 }
 
-/// Cuts the text to at most `width` characters; "…" marks a cut.
+/// Cuts the text to at most `width` columns; "…" marks a cut.
 pub(crate) fn fit(text: &str, width: usize) -> String {
-    if text.chars().count() <= width {
+    if display_width(text) <= width {
         return text.to_owned();
     }
-    let kept: String = text.chars().take(width.saturating_sub(1)).collect();
+    let mut kept: String = text.chars().take(chars_max(width)).collect();
+    while kept.pop().is_some() && display_width(&kept) + 1 > width {}
     format!("{}…", kept.trim_end())
 }
 
-/// Cuts the beginning of the text to at most `width` characters, because the end of a path says most.
+/// Cuts the beginning of the text to at most `width` columns, because the end of a path says most.
 pub(crate) fn fit_end(text: &str, width: usize) -> String {
-    let length = text.chars().count();
-    if length <= width {
+    if display_width(text) <= width {
         return text.to_owned();
     }
-    let kept: String = text.chars().skip(length - width.saturating_sub(1)).collect();
-    format!("…{kept}")
+    let count = text.chars().count();
+    let mut kept = text.chars();
+    kept.by_ref().take(count.saturating_sub(chars_max(width))).for_each(drop);
+    while kept.next().is_some() && display_width(kept.as_str()) + 1 > width {}
+    format!("…{}", kept.as_str())
+}
+
+/// Returns the most characters of a text in that many columns. Some take none, but hardly half of them.
+fn chars_max(width: usize) -> usize {
+    width.saturating_mul(2).saturating_add(1)
 }

@@ -25,7 +25,7 @@ pub fn index(entries: &[(&str, &str)], after: &str, style: &Style) -> String {
     let room = style.paragraph().saturating_sub(LIST_INDENT);
     let mut lines = Vec::new();
     for (code, meaning) in entries {
-        if room < LIST_TEXT_MIN {
+        if room < LIST_TEXT_MIN || code.len() > LIST_INDENT - 4 {
             let meaning_lines = wrapped(meaning, style.paragraph() - INDENT, style);
             lines.push(format!("  {code}"));
             lines.extend(meaning_lines.iter().map(|line| format!("{:INDENT$}{line}", "")));

@@ -5,7 +5,7 @@ use model::run::{Confidence, OperationVerdict, PhaseRecord};
 use model::{Experiment, Limiter};
 
 use super::columns::fit;
-use super::style::{DIM, GREEN, YELLOW};
+use super::style::{DIM, GREEN, YELLOW, display_width};
 use crate::numbers::percent;
 use crate::printable;
 
@@ -49,7 +49,7 @@ pub(crate) fn cell(phase: &PhaseRecord, room: usize) -> Option<(String, anstyle:
         [format!("{whole}; {depth} gives +{gain}"), format!("{whole}; {depth} +{gain}")]
     });
     let forms: Vec<_> = with_gain.into_iter().flatten().chain([whole, shorter, least]).collect();
-    let fitting = forms.iter().find(|form| form.chars().count() <= room);
+    let fitting = forms.iter().find(|form| display_width(form) <= room);
     Some((fitting.cloned().unwrap_or_else(|| fit(&forms[forms.len() - 1], room)), colour))
 }
 
@@ -69,7 +69,7 @@ pub(crate) fn operation_cell(of: &OperationVerdict, room: usize) -> String {
         _ => [limiter.title().to_owned(), least.clone(), least],
     };
     let forms = forms.map(|form| format!("{form}{likely}"));
-    let fitting = forms.iter().find(|form| form.chars().count() <= room);
+    let fitting = forms.iter().find(|form| display_width(form) <= room);
     fitting.cloned().unwrap_or_else(|| fit(&forms[2], room))
 }
 

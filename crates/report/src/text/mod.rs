@@ -11,6 +11,7 @@ mod footer;
 mod hosts;
 mod limiter;
 mod limits;
+mod markdown;
 mod notes;
 mod preamble;
 mod screen;
@@ -26,6 +27,7 @@ pub use dry_run::dry_run;
 pub use explained::{index, page};
 pub use limiter::limiter_from_name;
 pub use limits::limited;
+pub use markdown::{hanging, markdown};
 pub use preamble::{erases, named_line, plan_line, target_lines};
 pub use screen::{Detail, saved, screen};
 pub use style::Style;
@@ -38,10 +40,10 @@ pub(crate) use limiter::{
     confidence_text, from_phase as limiter_of, is_device_limit, operation_cell, parts, words,
 };
 pub(crate) use limits::row_limits;
-pub(crate) use notes::{Remark, base_id, is_knee, mark, remark, remarks};
+pub(crate) use notes::{Remark, base_id, has_knee_note, is_knee, mark, remark, remarks};
 pub(crate) use preamble::{describe, facts};
 pub(crate) use screen::title;
-pub(crate) use style::{BOLD, DIM, GREEN, RED, YELLOW, paint};
+pub(crate) use style::{BOLD, DIM, GREEN, RED, YELLOW, display_width, paint};
 pub(crate) use table::{aligned, interval_cell, latency_cells, megabytes_cell, missing_reason, ops_cell};
 pub(crate) use why::link;
 pub(crate) use wrap::{allow_breaks, field, no_break, wrap};

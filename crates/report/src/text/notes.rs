@@ -67,6 +67,11 @@ pub(crate) fn mark(phase: &PhaseRecord) -> Mark {
     if has(Mark::Suspect) { Mark::Suspect } else { Mark::Remark }
 }
 
+/// Returns true if a note of the row says where its sweep has its knee, or that it has none.
+pub(crate) fn has_knee_note(phase: &PhaseRecord) -> bool {
+    phase.judged.notes.iter().any(|note| note.code == KNEE_CODE)
+}
+
 /// Returns true if a sweep has its knee at that row: its note says so, and there are points beyond it.
 pub(crate) fn is_knee(phases: &[PhaseRecord], index: usize) -> bool {
     let phase = &phases[index];
@@ -74,7 +79,7 @@ pub(crate) fn is_knee(phases: &[PhaseRecord], index: usize) -> bool {
         (&other.group, other.repetition) == (&phase.group, phase.repetition)
             && other.figures.rate.ops_per_second.is_some()
     };
-    phase.judged.notes.iter().any(|note| note.code == KNEE_CODE) && phases[index + 1..].iter().any(is_point)
+    has_knee_note(phase) && phases[index + 1..].iter().any(is_point)
 }
 
 /// Returns all remarks on the phases: marked ones first, each group in the order of the phases.

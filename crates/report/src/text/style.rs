@@ -1,8 +1,14 @@
 //! Capabilities of the terminal, and the few styles that carry meaning.
 
 use anstyle::AnsiColor;
+use unicode_width::UnicodeWidthStr;
 
 use crate::printable;
+
+/// Returns the columns that a text takes on a terminal. Characters of Chinese, Japanese or Korean take two.
+pub(crate) fn display_width(text: &str) -> usize {
+    text.width()
+}
 
 /// Capabilities of the terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use super::columns::{
 };
 use super::limiter;
 use super::notes::{is_knee, mark};
-use super::style::{BOLD, DIM, Style, YELLOW};
+use super::style::{BOLD, DIM, Style, YELLOW, display_width};
 use crate::numbers::{MISSING, amount, latency};
 use crate::operations::{Operation, has_operations};
 use crate::printable;
@@ -94,7 +94,7 @@ impl Widths {
         let subjects: Vec<_> = subjects.collect();
         let width = |kind: Kind| {
             let lengths = subjects.iter().filter(|subject| subject.kind == kind).map(|subject| {
-                let lengths = subject.forms().map(|form| form.chars().count());
+                let lengths = subject.forms().map(|form| display_width(&form));
                 (lengths[0], lengths.into_iter().min().unwrap_or_default())
             });
             let lengths: Vec<_> = lengths.collect();
@@ -383,7 +383,7 @@ impl Subject {
     /// Returns the subject in at most `width` characters. A long one is abbreviated before it is cut.
     fn within(&self, width: usize) -> String {
         let forms = self.forms();
-        if let Some(form) = forms.iter().find(|form| form.chars().count() <= width) {
+        if let Some(form) = forms.iter().find(|form| display_width(form) <= width) {
             return form.clone();
         }
         let repetition = self.repetition_suffix();

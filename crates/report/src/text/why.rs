@@ -7,7 +7,7 @@ use model::{Target, numbers, size};
 
 use super::limiter;
 use super::notes::{paragraph, remarks};
-use super::style::{BOLD, Style, paint};
+use super::style::{BOLD, Style, display_width, paint};
 use super::table::{interval_cell, latency_cells, missing_reason};
 use super::wrap::{field, with_units};
 use crate::headline::headline;
@@ -97,7 +97,7 @@ fn layer_table(phase: &PhaseRecord, target: &Target, style: &Style) -> Vec<Strin
     table.extend(rows.iter().map(|row| {
         (format!("{:1$}{2}", "", row.depth, style.foreign(&row.name)), cells(row), row.note.as_str())
     }));
-    let width = |text: &String| text.chars().count();
+    let width = |text: &String| display_width(text);
     let names = table.iter().map(|(name, ..)| width(name)).max().unwrap_or(0);
     let widths: Vec<_> = (0..COLUMNS.len())
         .map(|at| {

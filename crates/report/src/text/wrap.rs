@@ -1,6 +1,6 @@
 //! Paragraphs with a hanging indent.
 
-use super::style::Style;
+use super::style::{Style, display_width};
 
 /// Stands for a blank at which no line is broken. Foreign text never contains it, because it is not printable.
 const GLUE: char = '\u{1f}';
@@ -38,15 +38,15 @@ pub(crate) fn with_units(text: &str) -> String {
 /// Words longer than this, such as lists of mount options, may be broken after a comma.
 const WORD_MAX: usize = 30;
 
-/// Breaks the text into lines of at most `width` characters; a longer word gets a separate line.
+/// Breaks the text into lines of at most `width` columns; a longer word gets a separate line.
 pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     let mut used = 0;
     for word in text.split_whitespace() {
         let pieces =
-            if word.chars().count() > WORD_MAX { word.split_inclusive(',').collect() } else { vec![word] };
+            if display_width(word) > WORD_MAX { word.split_inclusive(',').collect() } else { vec![word] };
         for (index, piece) in pieces.into_iter().enumerate() {
-            let length = piece.chars().count();
+            let length = display_width(piece);
             let blank = usize::from(index == 0 && used > 0);
             if used > 0 && used + blank + length > width {
                 lines.push(String::new());

@@ -17,7 +17,6 @@ use crate::driver::{RunObserver, RunOutcome};
 use crate::exit::Failure;
 use crate::live_view::LiveView;
 use crate::signals::Interruption;
-use crate::terminal;
 
 /// Evidence that several runs in one process share.
 const SHARED: &str = "/proc/self/io (several runs at once)";
@@ -56,7 +55,7 @@ pub fn read(
     reporter: &Arc<ProgressReporter>,
 ) -> Vec<Outcome> {
     let line = Arc::new(StartBarrier { runners: all.len(), ..StartBarrier::default() });
-    let view = LiveView::new(all.len() > 1, terminal::style());
+    let view = LiveView::new(all.len() > 1);
     let run = |reading: &Reading<'_>, runner: Runner| {
         let Reading { found, bench, plan } = reading;
         let observer = Passes {

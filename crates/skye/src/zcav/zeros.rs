@@ -25,7 +25,6 @@ use super::target::ResolvedTarget;
 use super::{Outcome, ProgressReporter};
 use crate::live_view::LiveView;
 use crate::signals::Interruption;
-use crate::terminal;
 
 /// Bytes that are compared with zeros at once.
 const COMPARED_BYTES: usize = 1 << 20;
@@ -135,7 +134,7 @@ pub fn write(
     let begin = all.into_iter().map(|writing| writing.begin(passes, start_ns, interruption));
     // All begin before the first is waited for.
     let jobs: Vec<_> = begin.collect();
-    let view = LiveView::new(true, terminal::style());
+    let view = LiveView::new(true);
     jobs.into_iter().map(|job| job.end(passes, interruption, reporter, &view)).collect()
 }
 

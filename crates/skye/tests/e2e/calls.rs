@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use crate::support::program::{parse_document, skye};
 use crate::support::scratch;
 
 /// Operations of each thread. The calls that a thread makes once are few in comparison.
@@ -70,4 +71,31 @@ fn no_operation_makes_more_calls_than_in_fio() {
         let theirs = calls(theirs.args(words.split(' ')), &trace);
         assert!(ours <= theirs + ONCE, "{test}: {ours} calls for each block, {theirs} in fio");
     }
+}
+
+#[test]
+fn each_nth_write_is_followed_by_sync() {
+    xtask::require!(strace);
+    let home = scratch(32 << 20);
+    let trace = home.path().join("trace");
+    let ran = skye()
+        .arg("run")
+        .arg(home.path())
+        .words("--size 4m --time 20 --no-probe --allow low-space,busy --json -")
+        .words("--test write:rnd4k:sync=8:ops=80 --test rw:rnd4k:read=0:buffered:sync=16:ops=80")
+        .through("strace", &["-f", "-qq", "-e", "trace=fdatasync", "-o", trace.to_str().unwrap()])
+        .run();
+    let run = parse_document(&ran.did_not_panic().exits(0).stdout);
+    for (phase, syncs) in run["phases"].as_array().unwrap().iter().zip([10, 5]) {
+        let steps = phase["steps"].as_array().unwrap();
+        let ops =
+            |name| steps.iter().find(|step| step["name"] == name).map(|step| step["ops"].as_u64().unwrap());
+        let counts = [ops("write"), ops("synced write"), ops("fdatasync")];
+        assert_eq!(counts, [Some(80 - syncs), Some(syncs), Some(syncs)], "{phase:#}");
+        assert_eq!(phase["ops"], 80, "{phase:#}");
+    }
+    // Each test also syncs its file at the end.
+    let text = fs::read_to_string(&trace).unwrap();
+    let calls = text.lines().filter(|line| line.contains("fdatasync(")).count();
+    assert!(calls >= 15, "{text}");
 }

@@ -1,13 +1,11 @@
 //! Output and documents of a run: results go to stdout, everything else to stderr, and documents keep their promise.
 
 use std::fs;
-use std::io::Read;
-use std::os::unix::ffi::OsStrExt;
 
-use rustix::pty::OpenptFlags;
 use xtask::capability::OTHER_USER;
 
-use crate::support::program::{Skye, assert_nothing_left, document, parse_document, phases, skye};
+use crate::support::program::{Skye, assert_nothing_left, document, leftovers, parse_document, phases, skye};
+use crate::support::pty::Terminal;
 use crate::support::scratch;
 
 const TESTS: &str = "--test write:seq64k --test rw:rnd4k:t2 --test rewrite:seq64k --test fsync:rnd4k \
@@ -171,23 +169,13 @@ fn on_screen(bytes: &str) -> Vec<String> {
 #[test]
 fn final_table_replaces_progress_rows_on_terminal() {
     let home = scratch(16 << 20);
-    let owner = rustix::pty::openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-    rustix::pty::grantpt(&owner).unwrap();
-    rustix::pty::unlockpt(&owner).unwrap();
-    let name = rustix::pty::ptsname(&owner, Vec::new()).unwrap();
-    let name = std::ffi::OsStr::from_bytes(name.as_bytes());
-    let terminal = fs::OpenOptions::new().read(true).write(true).open(name).unwrap();
-    let size = rustix::termios::Winsize { ws_row: 40, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 };
-    rustix::termios::tcsetwinsize(&terminal, size).unwrap();
+    let mut terminal = Terminal::open(100);
     let program = skye().arg("run").arg(home.path()).words("--size 1m --time 0.2 --allow low-space,busy");
-    let program = program.words("--test read:rnd4k --test stat:files=50").stdout(terminal.into());
+    let program =
+        program.words("--test read:rnd4k --test stat:files=50").stdout(terminal.program_side().into());
     let running = program.spawn();
-    let reader = std::thread::spawn(move || {
-        let mut bytes = Vec::new();
-        // The read ends in an error when no program has the terminal any more.
-        let _ = fs::File::from(owner).read_to_end(&mut bytes);
-        String::from_utf8(bytes).unwrap()
-    });
+    let reader = terminal.read_all();
+    terminal.close();
     running.wait().did_not_panic().exits(0);
     let bytes = reader.join().unwrap();
     assert!(bytes.matches("4K rnd").count() >= 2, "a row comes before the answer\n{bytes}");
@@ -195,6 +183,62 @@ fn final_table_replaces_progress_rows_on_terminal() {
     let text = lines.join("\n");
     assert_eq!(lines.iter().filter(|line| line.starts_with("  read ")).count(), 1, "{text}");
     assert!(lines[0].starts_with("skye ") && text.contains("saved as "), "{text}");
+}
+
+/// Returns the lines that a program wrote to a terminal, without its sequences. A longer line breaks where the terminal ends.
+fn written_lines(bytes: &str, columns: u16) -> Vec<String> {
+    let plain = anstream::adapter::strip_str(bytes).to_string();
+    let lines = plain.split(['\r', '\n']).map(|line| line.chars().collect::<Vec<_>>());
+    let broken = lines.flat_map(|line| {
+        let parts = line.chunks(columns.into()).map(|part| part.iter().collect::<String>());
+        parts.collect::<Vec<_>>()
+    });
+    broken.map(|line| line.trim_end().to_owned()).filter(|line| !line.is_empty()).collect()
+}
+
+#[test]
+fn live_lines_fit_and_keep_units_at_each_width() {
+    for columns in [140, 100, 80, 40] {
+        let home = scratch(16 << 20);
+        let mut terminal = Terminal::open(columns);
+        let program = skye().arg("run").arg(home.path()).words("--size 1m --time 0.6 --allow low-space,busy");
+        let program = program.words("--test read:rnd4k:q4t2 --test unlink:files=50");
+        let running = program.stderr(terminal.program_side().into()).spawn();
+        let reader = terminal.read_all();
+        terminal.close();
+        running.wait().did_not_panic().exits(0);
+        let lines = written_lines(&reader.join().unwrap(), columns);
+        assert!(lines.iter().any(|line| line.starts_with("  read ") && line.contains(" IOPS")), "{lines:#?}");
+        // Nothing was cut, and no line goes on in the next one.
+        assert!(
+            lines.iter().any(|line| line.contains("test 1 of 2, about ") && line.ends_with(" left")),
+            "{lines:#?}"
+        );
+        let is_live = |line: &&String| line.contains(" IOPS") || line.contains(" left");
+        let widest = lines.iter().filter(is_live).map(|line| line.chars().count()).max();
+        assert!(widest.is_some_and(|widest| widest < usize::from(columns)), "{columns}: {lines:#?}");
+    }
+}
+
+#[test]
+fn live_lines_follow_a_resized_window() {
+    let home = scratch(16 << 20);
+    let mut terminal = Terminal::open(100);
+    let program = skye().arg("run").arg(home.path()).words("--size 1m --time 3 --allow low-space,busy");
+    let program = program.words("--test read:rnd4k --no-probe");
+    let mut running = program.stderr(terminal.program_side().into()).spawn();
+    let reader = terminal.read_all();
+    terminal.close();
+    assert!(running.wait_until(|| !leftovers(home.path()).is_empty()));
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    terminal.resize(50);
+    running.wait().did_not_panic().exits(0);
+    let bytes = reader.join().unwrap();
+    let [wide, narrow] = [100, 50].map(|columns| written_lines(&bytes, columns));
+    let is_whole = |line: &String| line.contains(" IOPS") && line.contains(" / ");
+    assert!(wide.iter().find(|line| is_whole(line)).is_some_and(|line| line.contains(" p99 ")), "{wide:#?}");
+    let last = narrow.iter().rfind(|line| is_whole(line)).unwrap();
+    assert!(last.starts_with("  read 4K rnd q1  ") && !last.contains(" p99 "), "{narrow:#?}");
 }
 
 #[test]
@@ -207,16 +251,50 @@ fn first_steps_fit_on_a_screen() {
     };
     let alone = lines("", 12);
     assert!(alone.contains("skye .") && alone.contains("standard"), "{alone}");
-    let help = lines("-h", 25);
+    let help = lines("-h", 26);
     for command in ["run", "report", "why", "compare", "doctor", "presets", "bonnie++"] {
         assert!(help.contains(command), "{command}\n{help}");
     }
     let presets = skye().arg("presets").run().did_not_panic().exits(0);
     assert!(presets.stdout.contains("rigorous") && presets.stdout.contains("fsync:rnd4k"), "{presets}");
     let spec = skye().words("help spec").run().did_not_panic().exits(0);
-    assert!(spec.stdout.contains("VERB[:PATTERN]"), "{spec}");
-    for word in ["±", "p99", "from memory", "!", "one_run", "noise"] {
+    assert!(spec.stdout.contains("VERB[:PATTERN]") && !spec.stdout.contains('`'), "{spec}");
+    assert!(spec.stdout.lines().all(|line| line.chars().count() <= 100 && !line.starts_with('|')), "{spec}");
+    for word in ["±", "p99", "from memory", "!", "one_run", "noise", "clat", "trim", "steady", "IOPS"] {
         skye().arg("explain").arg(word).run().did_not_panic().exits(0).output_contains(&["Meaning"]);
+    }
+    for (word, here) in
+        [("iodepth", "qN"), ("numjobs", "tN"), ("bs", "rndSIZE"), ("ramp_time", "steady part")]
+    {
+        skye()
+            .arg("explain")
+            .arg(word)
+            .run()
+            .did_not_panic()
+            .exits(0)
+            .output_contains(&["a key of fio", here]);
+    }
+}
+
+#[test]
+fn command_line_of_fio_is_translated() {
+    let keys = "--name=a --directory=/mnt/data --rw=randread --bs=4k --iodepth=32 --numjobs=4 --size=1g \
+                --runtime=60 --time_based --direct=1 --ioengine=libaio --group_reporting";
+    let ran = skye().arg("fio").words(keys).run().did_not_panic().exits(0);
+    let line = ran.stdout.lines().next().unwrap();
+    assert_eq!(line, "skye run /mnt/data --test read:rnd4k:q32t4:direct --size 4g --time 60");
+    assert!(ran.stdout.contains("ioengine=libaio: skye has io_uring instead"), "{ran}");
+    skye().arg("fio").run().exits(0).output_contains(&["numjobs", "tN"]);
+    let refused = skye().arg("fio").words("--rw=read --bssplit=4k/50").run().did_not_panic().exits(2);
+    refused.stderr_contains(&["bssplit", "--sweep 4k..1m"]);
+    // A hint says what the word means.
+    let home = scratch(0);
+    for (option, hint) in
+        [("--rw=randread", "read write"), ("--runtime=60", "--time"), ("--bs=4k", "rndSIZE")]
+    {
+        let ran = skye().arg("run").arg(home.path()).arg(option).run().did_not_panic().exits(2);
+        assert!(!ran.stderr.contains("--probe-writes"), "{ran}");
+        ran.stderr_contains(&["is a key of fio", hint]);
     }
 }
 

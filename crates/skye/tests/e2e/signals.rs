@@ -1,18 +1,16 @@
 //! Signals and readers that go away, in every stage: the partial result is saved, nothing is left behind.
 
-use std::ffi::OsStr;
 use std::io::Write;
-use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
 use rustix::fs::OFlags;
 use rustix::process::Signal;
-use rustix::pty::OpenptFlags;
 use rustix::termios::Action;
 
 use crate::support::fuse::{Counts, Faults, Fuse};
 use crate::support::mounts::Tmpfs;
 use crate::support::program::{Output, Skye, assert_nothing_left, document, leftovers, phases, skye};
+use crate::support::pty::Terminal;
 use crate::support::scratch;
 
 /// A stage of a run, recognised by its calls to the file system.
@@ -147,12 +145,8 @@ fn full_stdout_pipe_does_not_block_signals() {
 #[test]
 fn stopped_terminal_does_not_block_signals() {
     let home = scratch(16 << 20);
-    let owner = rustix::pty::openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-    rustix::pty::grantpt(&owner).unwrap();
-    rustix::pty::unlockpt(&owner).unwrap();
-    let name = rustix::pty::ptsname(&owner, Vec::new()).unwrap();
-    let name = OsStr::from_bytes(name.as_bytes());
-    let terminal = std::fs::OpenOptions::new().read(true).write(true).open(name).unwrap();
+    let screen = Terminal::open(80);
+    let terminal = screen.program_side();
     let program = skye().arg("run").arg(home.path()).words("--size 1m --time 1 --allow low-space,busy");
     let program =
         program.words("--test read:rnd4k --test stat:files=50").stdout(terminal.try_clone().unwrap().into());

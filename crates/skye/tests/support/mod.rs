@@ -6,6 +6,7 @@
 pub mod fuse;
 pub mod mounts;
 pub mod program;
+pub mod pty;
 pub mod sshd;
 
 /// Beginning of the names of temporary directories.

@@ -23,7 +23,7 @@ const SAME_BYTES: usize = PAGE_MAX / 40;
 const TABLE_BYTES: usize = PAGE_MAX / 10 * 3;
 /// Markup around a row, around the cell of a side, and around its change, in bytes.
 const ROW_BYTES: usize = 230;
-const CELL_BYTES: usize = 80;
+const CELL_BYTES: usize = 95;
 const CHANGE_BYTES: usize = 90;
 /// Markup around a coloured word, and around a setting, in bytes.
 const CHIP_BYTES: usize = 60;
@@ -99,6 +99,8 @@ struct Row {
 
 /// Contents of a side's columns.
 struct Cell {
+    /// Name of the side, which narrow screens show in the cell.
+    name: String,
     value: String,
     spread: String,
     /// Change against the first side; `None` for that side itself.
@@ -155,7 +157,7 @@ fn bytes_of(row: &Row) -> usize {
                 + escaped(&change_cell.ends)
                 + escaped(&change_cell.p)
         });
-        CELL_BYTES + escaped(&cell.value) + escaped(&cell.spread) + change
+        CELL_BYTES + escaped(&cell.name) + escaped(&cell.value) + escaped(&cell.spread) + change
     };
     let chips = row.limiters.iter().chain(&row.trust).map(chip).sum::<usize>();
     ROW_BYTES + escaped(&row.name) + escaped(&row.label) + chips + row.sides.iter().map(cell).sum::<usize>()
@@ -163,6 +165,7 @@ fn bytes_of(row: &Row) -> usize {
 
 fn row_of(page: &Page<'_>, cards: &Cards, row: &ComparisonRow, is_continuation: bool) -> Row {
     let sides = row.sides.iter().enumerate().take(SIDES_MAX).map(|(side, measured)| Cell {
+        name: page.name(side),
         value: measured.as_ref().map_or(MISSING.to_owned(), |measured| value(row, measured.mean)),
         spread: measured.as_ref().map_or(String::new(), spread_of),
         change: side

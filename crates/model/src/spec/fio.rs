@@ -1,0 +1,416 @@
+//! fio's words: what each key of its command lines and job files is here.
+//!
+//! One table holds them. From it come the translation of tests and of command lines, hints, `skye explain` and a page. A key
+//! is taken only where it means the same; otherwise its entry says what to use.
+
+mod job;
+mod line;
+
+pub use line::command_line;
+
+use job::Job;
+
+/// A key of fio.
+#[derive(Debug)]
+pub struct FioKey {
+    /// Its name, followed by its other names.
+    pub names: &'static [&'static str],
+    meaning: Meaning,
+    /// Word, option or sentence that stands for it here, as Markdown.
+    pub here: &'static str,
+}
+
+/// Kind of a key, by what it becomes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Meaning {
+    /// Words of a test.
+    Test,
+    /// An option of `skye run`, which holds for all tests.
+    ForRun,
+    /// Nothing, because skye always does it, or it has no effect here.
+    Always,
+    /// Nothing, because skye does not have it.
+    Missing,
+}
+
+use Meaning::{Always, ForRun, Missing, Test};
+
+const fn key(names: &'static [&'static str], meaning: Meaning, here: &'static str) -> FioKey {
+    FioKey { names, meaning, here }
+}
+
+/// The keys, in the order of the page.
+pub const FIO_KEYS: &[FioKey] = &[
+    key(&["rw", "readwrite"], Test, "`read` `write` `rw` `discard`, with `seqSIZE` or `rndSIZE`"),
+    key(&["bs", "blocksize"], Test, "`seqSIZE` or `rndSIZE`"),
+    key(&["iodepth"], Test, "`qN`"),
+    key(&["numjobs"], Test, "`tN`"),
+    key(&["direct"], Test, "`direct`, the default, or `buffered`"),
+    key(&["buffered"], Test, "`buffered`"),
+    key(&["ioengine"], Test, "`engine=uring|sync|mmap|null`; skye uses io_uring where it helps"),
+    key(&["rwmixread"], Test, "`read=PERCENT`"),
+    key(&["rwmixwrite"], Test, "`read=PERCENT`"),
+    key(
+        &["fdatasync"],
+        Test,
+        "`sync=N`: `fdatasync` after each N writes of a thread; for N = 1, `sync=each`",
+    ),
+    key(&["fsync"], Test, "`sync=N`, which is `fdatasync`"),
+    key(&["end_fsync"], Test, "`sync=end`, the default"),
+    key(&["fsync_on_close"], Test, "`sync=end`, the default"),
+    key(&["sync"], Test, "`sync=each`: `fdatasync` after each write"),
+    key(&["rate_iops"], Test, "`rate=N`, of all threads together: an open loop"),
+    key(&["rate"], Test, "`rate=SIZE/s`, of all threads together: an open loop"),
+    key(&["rate_process"], Test, "`rate=N,poisson`"),
+    key(&["random_distribution"], Test, "`zipf=THETA`"),
+    key(&["percentage_random"], Test, "`rndSIZE` for 100, `seqSIZE` for 0"),
+    key(&["number_ios"], Test, "`ops=N`, of all threads"),
+    key(&["io_size", "io_limit"], Test, "`bytes=SIZE`, of all threads"),
+    key(&["loops"], Test, "`passes=N`"),
+    key(&["hipri"], Test, "`iopoll`"),
+    key(&["sqthread_poll"], Test, "`sqpoll`"),
+    key(&["buffer_compress_percentage"], Test, "`compress=PERCENT`"),
+    key(&["dedupe_percentage"], Test, "`dedupe=PERCENT`"),
+    key(&["runtime", "timeout"], ForRun, "`--time SECONDS`"),
+    key(&["size"], ForRun, "`--size SIZE`: the data of all threads"),
+    key(&["filesize"], ForRun, "`--size SIZE`, of all threads; `io_size` is `bytes=SIZE`"),
+    key(&["filename"], ForRun, "the directory, the device or the file to measure; `shared` for one file"),
+    key(&["directory"], ForRun, "the directory to measure"),
+    key(&["name"], ForRun, "`--label NAME`, of the whole run"),
+    key(&["description"], Always, "`--label NAME` is for the whole run"),
+    key(&["verify"], ForRun, "`--verify`, which compares what tests read"),
+    key(&["do_verify"], ForRun, "`--verify`, which compares what tests read"),
+    key(&["randseed"], ForRun, "`--seed SEED`"),
+    key(&["output"], ForRun, "`--json FILE` `--csv FILE` `--html FILE`"),
+    key(
+        &["output-format", "minimal", "terse-version"],
+        Always,
+        "a run is saved as JSON; `--csv FILE` is a table",
+    ),
+    key(&["client", "server"], Missing, "`--hosts` measures with several clients as one"),
+    key(&["pre_read"], ForRun, "`--cache warm`"),
+    key(&["invalidate"], ForRun, "`--cache cold`, the default, or `--cache as-is`"),
+    key(&["time_based"], ForRun, "`--time SECONDS`: a test ends with its time, unless it has a count"),
+    key(&["ramp_time"], Always, "skye finds the steady part itself"),
+    key(
+        &["steadystate", "ss", "ss_dur", "ss_ramp"],
+        Always,
+        "skye finds the steady part itself; `--precision` ends a test when it knows the rate",
+    ),
+    key(&["group_reporting"], Always, "a row is the sum of all threads"),
+    key(&["stonewall", "wait_for_previous"], ForRun, "the order of the tests, which run one after another"),
+    key(&["thread"], Always, "jobs are threads"),
+    key(
+        &["norandommap", "random_generator", "allrandrepeat", "randrepeat"],
+        Always,
+        "each block is visited once in a pass, in a new order",
+    ),
+    key(&["zero_buffers"], Test, "`compress=100`"),
+    key(
+        &["refill_buffers", "scramble_buffers"],
+        Always,
+        "all data is random, but for `compress` and `dedupe`",
+    ),
+    key(
+        &[
+            "overwrite",
+            "fallocate",
+            "create_serialize",
+            "create_on_open",
+            "create_fsync",
+            "allow_file_create",
+        ],
+        Always,
+        "skye writes the files before it measures, unless a test has `fresh`",
+    ),
+    key(&["unlink", "unlink_each_loop"], Always, "skye removes its files"),
+    key(
+        &["gtod_reduce", "disable_lat", "disable_clat", "disable_slat", "clocksource", "gtod_cpu"],
+        Always,
+        "measuring costs about 30 ns an operation, which each run shows",
+    ),
+    key(
+        &["clat_percentiles", "lat_percentiles", "slat_percentiles", "percentile_list"],
+        Always,
+        "documents have all percentiles; the table shows p50 and p99",
+    ),
+    key(
+        &[
+            "write_bw_log",
+            "write_lat_log",
+            "write_iops_log",
+            "write_hist_log",
+            "log_avg_msec",
+            "per_job_logs",
+            "log_unix_epoch",
+            "log_offset",
+            "log_prio",
+            "log_hist_msec",
+        ],
+        Always,
+        "documents have every 100 ms, and `--html` draws them",
+    ),
+    key(
+        &[
+            "eta",
+            "eta-newline",
+            "eta-interval",
+            "status-interval",
+            "disk_util",
+            "unified_rw_reporting",
+            "unit_base",
+        ],
+        Always,
+        "skye always prints one live row, and counters of the devices",
+    ),
+    key(
+        &[
+            "registerfiles",
+            "force_async",
+            "fixedbufs",
+            "nonvectored",
+            "iodepth_batch",
+            "iodepth_batch_submit",
+            "iodepth_batch_complete",
+            "iodepth_batch_complete_max",
+            "iodepth_batch_complete_min",
+            "iodepth_low",
+            "userspace_reap",
+        ],
+        Always,
+        "the ring has fixed files and buffers, and is refilled as operations end",
+    ),
+    key(
+        &["exitall", "exitall_on_error", "exit_what"],
+        Always,
+        "a test ends with its first thread that is done, or failed",
+    ),
+    key(&["kb_base"], Missing, "a k is 1024 here, and kB is 1000"),
+    key(&["create_only"], Missing, "`--dry-run` shows the files of a run"),
+    key(
+        &["bssplit", "bsrange", "blocksize_range", "bs_unaligned", "ba", "blockalign"],
+        Missing,
+        "a test has one block size; use a test for each, or `--sweep 4k..1m`",
+    ),
+    key(
+        &["nrfiles", "openfiles", "file_service_type", "filename_format", "opendir"],
+        Missing,
+        "`files=N` is the number of files of all threads together",
+    ),
+    key(
+        &["offset", "offset_increment", "offset_align"],
+        Missing,
+        "`range=FROM..TO` reads a part of a device or a file",
+    ),
+    key(
+        &["zonemode", "zonesize", "zonerange", "zoneskip", "max_open_zones"],
+        Missing,
+        "`zones=SIZE` measures the rate over the offset; zoned devices are not there",
+    ),
+    key(&["thinktime", "thinktime_blocks", "thinktime_spin"], Missing, "`rate=N` sets a pace instead"),
+    key(&["rate_min", "rate_iops_min"], Missing, "`skye compare --fail-on` ends with an error below a rate"),
+    key(
+        &["latency_target", "latency_window", "latency_percentile", "max_latency"],
+        Missing,
+        "`--sweep rate` shows the latency at each rate",
+    ),
+    key(
+        &["read_iolog", "write_iolog", "replay_redirect", "replay_no_stall"],
+        Missing,
+        "`replay:FILE` replays load files of dbench, not block traces",
+    ),
+    key(&["cpus_allowed", "cpumask", "cpus_allowed_policy"], Missing, "start skye under `taskset`"),
+    key(&["numa_cpu_nodes", "numa_mem_policy"], Missing, "start skye under `numactl`"),
+    key(
+        &["nice", "prio", "prioclass", "cmdprio", "cmdprio_percentage", "cmdprio_class", "cmdprio_bssplit"],
+        Missing,
+        "start skye under `nice` or `ionice`",
+    ),
+    key(&["cgroup", "cgroup_weight"], Missing, "start skye in the cgroup"),
+    key(&["ioscheduler"], Missing, "set it in /sys/block/DEVICE/queue/scheduler; each run records it"),
+    key(&["mem", "iomem", "hugepage-size", "lockmem"], Missing, "buffers are pages of ordinary memory"),
+    key(
+        &["startdelay", "start_delay", "flow", "flow_id", "flow_sleep", "wait_for", "new_group"],
+        Missing,
+        "tests run one after another; `mix:NAME` runs several kinds of work at once",
+    ),
+    key(
+        &[
+            "verify_pattern",
+            "verify_fatal",
+            "verify_async",
+            "verify_backlog",
+            "verify_dump",
+            "verify_only",
+            "verify_interval",
+            "buffer_pattern",
+        ],
+        Missing,
+        "skye writes a mark into each 4 KiB and compares it; `--verify` compares every byte",
+    ),
+    key(&["continue_on_error", "error_dump", "ignore_error"], Missing, "the first error ends a test"),
+    key(&["exec_prerun", "exec_postrun"], Missing, "`--start` runs a program beside each test"),
+    key(&["fill_device", "fill_fs"], Missing, "`--precondition` writes all data twice before the tests"),
+    key(
+        &[
+            "io_submit_mode",
+            "iodepth_mode",
+            "sync_file_range",
+            "fadvise_hint",
+            "rwmixcycle",
+            "rw_sequencer",
+            "trim_percentage",
+            "trim_verify_zero",
+            "rate_cycle",
+            "rate_ignore_thinktime",
+        ],
+        Missing,
+        "no word stands for it",
+    ),
+    key(&["uid", "gid"], Missing, "start skye as that user"),
+    key(
+        &["include", "section", "readonly", "showcmd", "parse-only", "debug"],
+        Missing,
+        "`skye run --dry-run` shows what a run would do",
+    ),
+];
+
+/// A job of fio, and the same test as a SPEC.
+#[derive(Debug)]
+pub struct FioExample {
+    /// Its purpose.
+    pub purpose: &'static str,
+    /// The keys of the job that say what a test does.
+    pub keys: &'static str,
+    /// The SPEC.
+    pub spec: &'static str,
+}
+
+const fn example(purpose: &'static str, keys: &'static str, spec: &'static str) -> FioExample {
+    FioExample { purpose, keys, spec }
+}
+
+/// Usual jobs of fio, in the order of the page. README has the first ten.
+pub const FIO_EXAMPLES: &[FioExample] = &[
+    example(
+        "random reads",
+        "--rw=randread --bs=4k --ioengine=libaio --iodepth=32 --numjobs=4 --direct=1",
+        "read:rnd4k:q32t4:direct",
+    ),
+    example(
+        "random writes",
+        "--rw=randwrite --bs=4k --ioengine=libaio --iodepth=32 --direct=1",
+        "write:rnd4k:q32:direct",
+    ),
+    example(
+        "a stream of reads",
+        "--rw=read --bs=1m --ioengine=libaio --iodepth=8 --direct=1",
+        "read:seq1m:q8:direct",
+    ),
+    example(
+        "a stream of writes",
+        "--rw=write --bs=1m --ioengine=libaio --iodepth=8 --direct=1",
+        "write:seq1m:q8:direct",
+    ),
+    example(
+        "a database's mix",
+        "--rw=randrw --rwmixread=70 --bs=8k --ioengine=libaio --iodepth=16 --direct=1",
+        "rw:rnd8k:q16:direct:read=70",
+    ),
+    example("latency of a read", "--rw=randread --bs=4k --direct=1", "read:rnd4k:direct"),
+    example(
+        "a write-ahead log",
+        "--rw=write --bs=2300 --ioengine=sync --fdatasync=1",
+        "write:seq2300:buffered:engine=sync:sync=each",
+    ),
+    example(
+        "durable writes",
+        "--rw=randwrite --bs=4k --numjobs=8 --fsync=1 --direct=1",
+        "write:rnd4k:t8:direct:sync=each",
+    ),
+    example("a copy", "--rw=write --bs=1m --end_fsync=1", "write:seq1m:buffered:sync=end"),
+    example(
+        "a fixed rate",
+        "--rw=randread --bs=4k --ioengine=libaio --iodepth=64 --rate_iops=5000 --direct=1",
+        "read:rnd4k:q64:direct:rate=5000",
+    ),
+    example(
+        "a sync now and then",
+        "--rw=randwrite --bs=16k --fsync=32 --direct=1",
+        "write:rnd16k:direct:sync=32",
+    ),
+    example(
+        "a fixed bandwidth",
+        "--rw=write --bs=1m --ioengine=libaio --iodepth=4 --rate=100m --direct=1",
+        "write:seq1m:q4:direct:rate=100m/s",
+    ),
+    example(
+        "hot blocks",
+        "--rw=randread --bs=4k --ioengine=libaio --iodepth=16 --random_distribution=zipf:1.2 --direct=1",
+        "read:rnd4k:q16:direct:zipf=1.2",
+    ),
+    example("reads and writes in order", "--rw=rw --bs=64k --direct=1", "rw:seq64k:direct"),
+    example("discards", "--rw=trim --bs=1m", "discard:seq1m"),
+    example(
+        "plain system calls",
+        "--rw=randread --bs=4k --ioengine=psync --numjobs=16 --direct=1",
+        "read:rnd4k:t16:direct:engine=sync",
+    ),
+    example("a mapping", "--rw=randread --bs=4k --ioengine=mmap", "read:rnd4k:buffered:engine=mmap"),
+    example(
+        "a polling ring",
+        "--rw=randread --bs=4k --ioengine=io_uring --iodepth=128 --hipri=1 --direct=1",
+        "read:rnd4k:q128:direct:engine=uring:iopoll",
+    ),
+    example(
+        "data that compresses",
+        "--rw=write --bs=128k --ioengine=libaio --iodepth=8 --buffer_compress_percentage=50 --dedupe_percentage=20 --direct=1",
+        "write:seq128k:q8:direct:compress=50:dedupe=20",
+    ),
+    example(
+        "one pass by count",
+        "--rw=randread --bs=4k --ioengine=libaio --iodepth=8 --number_ios=100000 --direct=1",
+        "read:rnd4k:q8:direct:ops=100000",
+    ),
+];
+
+impl FioKey {
+    /// Returns the key with this name, with or without the dashes of an option.
+    pub fn find(name: &str) -> Option<&'static Self> {
+        let plain = |name: &str| name.to_ascii_lowercase().replace('-', "_");
+        let name = plain(name.trim_start_matches('-'));
+        FIO_KEYS.iter().find(|key| key.names.iter().any(|known| plain(known) == name))
+    }
+
+    /// Returns what stands for the key here, as a sentence without its end.
+    pub fn advice(&self) -> String {
+        match self.meaning {
+            Test => format!("in a test, it is {}", self.here),
+            ForRun => format!("use {}", self.here),
+            Always => format!("not needed: {}", self.here),
+            Missing => format!("skye does not have it; {}", self.here),
+        }
+    }
+}
+
+/// A test or a command line of fio in skye's words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Translation {
+    /// The SPEC, or the words after `skye`.
+    pub text: String,
+    /// Differences from the original.
+    pub notes: Vec<String>,
+}
+
+/// Translates a test that has words of fio or of other programs: `rw=randread:bs=4k:numjobs=2` is `read:rnd4k:t2:buffered`. Returns
+/// `None` for a SPEC.
+///
+/// # Errors
+/// A word has another meaning here, or none.
+pub fn translated(spec: &str) -> Result<Option<Translation>, String> {
+    let job = Job::from_spec(spec)?;
+    job.is_foreign().then(|| job.translation()).transpose()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,212 @@
+//! A command line of fio, and that of skye which does the same.
+
+use super::super::{Defaults, parse};
+use super::job::{Job, bytes, count, flag};
+use super::{FIO_KEYS, FioKey, Meaning, Translation};
+use crate::nearest;
+use crate::size;
+
+/// Translates a command line of fio into the words after `skye`. Each `--name` begins a job, and what comes before the first
+/// holds for all.
+///
+/// # Errors
+/// A key is unknown, has another meaning, or does not exist here.
+pub fn command_line(words: &[String]) -> Result<Translation, String> {
+    let mut common = Job::default();
+    let mut jobs: Vec<Job> = Vec::new();
+    let mut rest = words.iter().peekable();
+    while let Some(word) = rest.next() {
+        let Some(option) = word.strip_prefix('-') else {
+            return Err(format!("`{word}`: skye does not read job files; give their keys as --KEY=VALUE"));
+        };
+        let (name, value) = match option.trim_start_matches('-').split_once('=') {
+            Some((name, value)) => (name, value),
+            None => {
+                let value = rest.next_if(|next| !next.starts_with('-')).map_or("", String::as_str);
+                (option.trim_start_matches('-'), value)
+            }
+        };
+        let Some(key) = FioKey::find(name) else {
+            let known = FIO_KEYS.iter().flat_map(|key| key.names).copied();
+            let hint = nearest(name, known).map_or(String::new(), |near| format!(", did you mean `{near}`?"));
+            return Err(format!("`{word}` is not a key that skye knows{hint}"));
+        };
+        if key.meaning == Meaning::Missing {
+            return Err(format!("`{word}`: {}", key.advice()));
+        }
+        if key.names.contains(&"name") {
+            jobs.push(common.clone());
+        }
+        jobs.last_mut().unwrap_or(&mut common).set(key, name, value);
+    }
+    if jobs.is_empty() {
+        jobs.push(common);
+    }
+    let is_parted = |job: &Job| Ok::<_, String>(job.parsed("stonewall", flag)?.unwrap_or(false));
+    for job in &jobs[1..] {
+        if !is_parted(job)? {
+            return Err(
+                "jobs without stonewall run at once, and tests here one after another; add --stonewall, or \
+                        translate one job"
+                    .into(),
+            );
+        }
+    }
+    let mut line = Line::default();
+    jobs.iter().try_for_each(|job| line.add(job))?;
+    Ok(line.finish())
+}
+
+/// A command line of skye.
+#[derive(Debug, Default)]
+struct Line {
+    target: Option<String>,
+    tests: Vec<String>,
+    options: Vec<(&'static str, String)>,
+    notes: Vec<String>,
+}
+
+impl Line {
+    /// Adds the test of a job, and its options.
+    fn add(&mut self, job: &Job) -> Result<(), String> {
+        let mut job = job.clone();
+        if job.value("rw").is_none()
+            && let Some(rw) = FioKey::find("rw")
+        {
+            job.set(rw, "rw", "read");
+        }
+        let threads = job.threads()?;
+        let has_one_file = job.value("filename").is_some();
+        if has_one_file && threads > 1 {
+            job.push("shared".into());
+            self.notes.push(
+                "filename: each thread has its part of the file; in fio, each job has all of it".into(),
+            );
+        }
+        let bytes = match (job.parsed("size", bytes)?, job.parsed("filesize", bytes)?) {
+            (Some(_), Some(_)) => return Err("size and filesize: use filesize and io_size".into()),
+            (size, filesize) => size.or(filesize),
+        };
+        let all_bytes = bytes.map(|bytes| bytes.saturating_mul(if has_one_file { 1 } else { threads }));
+        self.option("--size", all_bytes.map(size::exact))?;
+        self.time(&mut job, all_bytes)?;
+        self.target(&job)?;
+        let is_verified = job.value("verify").is_some_and(|value| !matches!(value, "0" | "none"))
+            && job.parsed("do_verify", flag)? != Some(false);
+        self.option("--verify", is_verified.then(String::new))?;
+        let seed = job.parsed("randseed", count)?;
+        self.option("--seed", seed.map(|seed| seed.to_string()))?;
+        self.option("--json", job.value("output").map(str::to_owned))?;
+        let is_warm = job.parsed("pre_read", flag)? == Some(true);
+        let is_as_is = job.parsed("invalidate", flag)? == Some(false);
+        let cache = if is_warm { Some("warm") } else { is_as_is.then_some("as-is") };
+        self.option("--cache", cache.map(str::to_owned))?;
+        let Translation { text, notes } = job.translation()?;
+        let workload = parse(&text, &Defaults::default()).map_err(|error| format!("{error}"))?;
+        if is_verified && workload.writes() && workload.data().is_some_and(|data| !data.reads()) {
+            self.notes
+                .push("verify: --verify compares what a test reads; add --test read after the write".into());
+        }
+        self.tests.push(text);
+        self.notes.extend(notes);
+        Ok(())
+    }
+
+    /// Adds the time of a job. One without it ends after a pass, unless a count ends it.
+    fn time(&mut self, job: &mut Job, all_bytes: Option<u64>) -> Result<(), String> {
+        let seconds = job.parsed("runtime", seconds)?;
+        let is_timed = job.parsed("time_based", flag)?.unwrap_or(false);
+        if is_timed {
+            // Its time counts, however many passes that are.
+            job.remove("loops");
+        }
+        match seconds {
+            None if is_timed => return Err("time_based needs a runtime; add --runtime=60".into()),
+            None if job.is_counted() => {}
+            None if job.value("random_distribution").is_some_and(|value| value.starts_with("zipf")) => {
+                let bytes = all_bytes
+                    .ok_or("a job with zipf and no runtime needs a size; add --size or --runtime")?;
+                job.push(format!("bytes={}", size::exact(bytes)));
+            }
+            None => job.push("passes=1".into()),
+            Some(_) if !is_timed && !job.is_counted() => {
+                self.notes.push("without time_based, fio may end earlier, after one pass".into());
+            }
+            Some(_) => {}
+        }
+        self.option("--time", seconds)
+    }
+
+    fn target(&mut self, job: &Job) -> Result<(), String> {
+        let (directory, file) = (job.value("directory"), job.value("filename"));
+        if [directory, file].into_iter().flatten().any(|path| path.contains(':')) {
+            return Err("a run has one target, and this job has several".into());
+        }
+        let is_device = |path: &&str| path.starts_with("/dev/") && !path.starts_with("/dev/shm/");
+        let path = match (directory, file.and_then(|file| file.rsplit_once('/'))) {
+            _ if file.as_ref().is_some_and(is_device) => {
+                self.notes.push("a device is only read, unless you add --erase ID".into());
+                file.unwrap_or_default()
+            }
+            (Some(directory), None) => directory,
+            (None, Some((parent, _))) if !parent.is_empty() => parent,
+            (None, Some(_)) => "/",
+            (Some(_), Some(_)) => return Err("filename and directory: give the path in one of them".into()),
+            (None, None) => ".",
+        };
+        if file.is_some_and(|file| !is_device(&file)) {
+            self.notes.push("filename: skye makes its own files, in the directory".into());
+        }
+        match self.target.replace(path.to_owned()) {
+            Some(other) if other != path => Err(format!(
+                "a run has one target, and these jobs have {other} and {path}; translate one job"
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    fn option(&mut self, flag: &'static str, value: Option<String>) -> Result<(), String> {
+        let value = value.map(|value| (flag, value));
+        match (self.options.iter().find(|(known, _)| *known == flag).cloned(), value) {
+            (None, Some(option)) if self.tests.is_empty() => self.options.push(option),
+            (None, None) => {}
+            (Some(known), Some(option)) if known == option => {}
+            _ => {
+                return Err(format!(
+                    "{flag} is for all tests, and these jobs differ in it; translate one job"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> Translation {
+        let mut words = vec!["run".to_owned(), quoted(&self.target.unwrap_or_default())];
+        words.extend(self.tests.iter().flat_map(|test| ["--test".to_owned(), quoted(test)]));
+        let options = self.options.iter().flat_map(|(flag, value)| [(*flag).to_owned(), value.clone()]);
+        words.extend(options.filter(|word| !word.is_empty()).map(|word| quoted(&word)));
+        self.notes.sort();
+        self.notes.dedup();
+        Translation { text: words.join(" "), notes: self.notes }
+    }
+}
+
+/// Parses a time of fio, in seconds if it has no unit. Returns it in seconds.
+fn seconds(value: &str) -> Result<String, String> {
+    let units = [("ms", 1e-3), ("s", 1.0), ("m", 60.0), ("h", 3600.0), ("d", 86_400.0), ("", 1.0)];
+    let seconds = units.iter().find_map(|(unit, factor)| {
+        let number: u32 = value.strip_suffix(unit)?.parse().ok()?;
+        Some(f64::from(number) * factor)
+    });
+    let seconds = seconds.filter(|seconds| *seconds > 0.0).ok_or("use a time such as 60 or 5m")?;
+    Ok(seconds.to_string())
+}
+
+/// Returns a word as a shell takes it.
+fn quoted(word: &str) -> String {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./:=+,@%".contains(letter);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
+}

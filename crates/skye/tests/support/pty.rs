@@ -1,0 +1,58 @@
+//! Terminals for the program.
+
+use std::fs::{File, OpenOptions};
+use std::io::Read;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::thread::JoinHandle;
+
+use rustix::pty::OpenptFlags;
+use rustix::termios::{Winsize, tcsetwinsize};
+
+/// A pseudo-terminal.
+pub struct Terminal {
+    owner: OwnedFd,
+    program_side: Option<File>,
+}
+
+impl Terminal {
+    /// Opens a terminal of this width.
+    pub fn open(columns: u16) -> Self {
+        let owner = rustix::pty::openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        rustix::pty::grantpt(&owner).unwrap();
+        rustix::pty::unlockpt(&owner).unwrap();
+        let name = rustix::pty::ptsname(&owner, Vec::new()).unwrap();
+        let name = std::ffi::OsStr::from_bytes(name.as_bytes());
+        let program_side = OpenOptions::new().read(true).write(true).open(name).unwrap();
+        let terminal = Self { owner, program_side: Some(program_side) };
+        terminal.resize(columns);
+        terminal
+    }
+
+    /// Returns the side of a program.
+    pub fn program_side(&self) -> File {
+        self.program_side.as_ref().unwrap().try_clone().unwrap()
+    }
+
+    /// Closes the side of the program here, so that its end is seen.
+    pub fn close(&mut self) {
+        self.program_side = None;
+    }
+
+    /// Changes the width.
+    pub fn resize(&self, columns: u16) {
+        let size = Winsize { ws_row: 40, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+        tcsetwinsize(&self.owner, size).unwrap();
+    }
+
+    /// Collects all that programs write, until none has the terminal any more. Call [`Self::close`] before the wait for it.
+    pub fn read_all(&self) -> JoinHandle<String> {
+        let mut owner = File::from(self.owner.try_clone().unwrap());
+        std::thread::spawn(move || {
+            let mut bytes = Vec::new();
+            // The read ends in an error then.
+            let _ = owner.read_to_end(&mut bytes);
+            String::from_utf8(bytes).unwrap()
+        })
+    }
+}
