@@ -165,16 +165,9 @@ impl Steps {
     /// The verb of a test. Mixes draw from `draw_seed`.
     pub fn from_work(data: &DataWork, draw_seed: u64) -> Self {
         let due = data.sync_every.map(|every| Due { every, left: every });
-        match data.verb {
-            DataVerb::Write if due.is_some() => return Self { due, ..Self::WRITE_WITH_SYNCS },
-            DataVerb::Rw if due.is_some() => {
-                let draw = Some(Draw::new(data.read_percent, draw_seed));
-                return Self { due, draw, ..Self::MIX_WITH_SYNCS };
-            }
-            _ => {}
-        }
         let each = data.sync == SyncMode::Each;
         match data.verb {
+            DataVerb::Write if due.is_some() => Self { due, ..Self::WRITE_WITH_SYNCS },
             DataVerb::Write if !each => Self::WRITE,
             DataVerb::Write | DataVerb::Fsync => Self::WRITE_DURABLY,
             DataVerb::Discard if each => Self::DISCARD_DURABLY,
@@ -183,6 +176,9 @@ impl Steps {
             DataVerb::Rewrite if data.reread => Self::REWRITE_AND_REREAD,
             DataVerb::Rewrite => Self::REWRITE,
             DataVerb::Rw if data.update => Self::update(data.read_percent, each, draw_seed),
+            DataVerb::Rw if due.is_some() => {
+                Self { due, draw: Some(Draw::new(data.read_percent, draw_seed)), ..Self::MIX_WITH_SYNCS }
+            }
             DataVerb::Rw => Self::mix(data.read_percent, each, draw_seed),
             // Verbs on bytes have separate loops.
             DataVerb::Read

@@ -25,11 +25,11 @@ pub(crate) fn share_repeats(rows: &mut [PhaseRecord]) -> bool {
     }
     let tests: Vec<_> = rows.iter().map(repeats).collect();
     for (index, row) in rows.iter_mut().enumerate().filter(|(_, row)| has_one_rate(row)) {
-        let Some((earlier, [test, later @ ..])) = tests.split_at_checked(index) else { continue };
+        let others = tests.iter().enumerate().filter(|(other, _)| *other != index).map(|(_, test)| test);
         let figures = &mut row.figures;
         let of_run = figures.rate.half_width().unwrap_or(0.0);
         let half_width = |distance: f64| (distance.exp() - 1.0).max(of_run);
-        figures.rate.repeat_half_width = repeat_distance(test, earlier.iter().chain(later)).map(half_width);
+        figures.rate.repeat_half_width = repeat_distance(&tests[index], others).map(half_width);
     }
     true
 }

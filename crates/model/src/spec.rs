@@ -177,10 +177,7 @@ fn parse_data<'a>(
     }
     check_mapping(&mut data, is_direct_explicit)?;
     check_ring(&data)?;
-    check_reread(&data)?;
-    if let Some(writes) = data.sync_every.filter(|_| data.update) {
-        return Err(format!("`sync={writes}`: update syncs after each write; use sync=each, or drop update"));
-    }
+    check_syncs(&data)?;
     check_discard(&data)?;
     check_fresh(&mut data)?;
     check_zones(&mut data, in_flight)?;
@@ -307,8 +304,12 @@ fn check_discard(data: &DataWork) -> Result<(), String> {
     Ok(())
 }
 
-/// Refuses `reread` with `sync=each`: a read after each sync would be a third kind of operation that is not measured.
-fn check_reread(data: &DataWork) -> Result<(), String> {
+/// Refuses `reread` with `sync=each`: a read after each sync would be a third kind of operation that is not measured. Refuses
+/// `update` with `sync=N`.
+fn check_syncs(data: &DataWork) -> Result<(), String> {
+    if let Some(writes) = data.sync_every.filter(|_| data.update) {
+        return Err(format!("`sync={writes}`: update syncs after each write; use sync=each, or drop update"));
+    }
     if data.reread && data.sync == SyncMode::Each {
         return Err(
             "reread reads each block before it is durable; use sync=none|close|end, or drop reread".into()
@@ -661,8 +662,7 @@ fn unknown<W>(word: &str, verb: &str, keys: &[Key<W>]) -> String {
     if DATA_KEYS.iter().any(|key| key.name == name) || FILE_KEYS.iter().any(|key| key.name == name) {
         return format!("`{word}` does not apply to {verb}");
     }
-    let fio = FIO_KEYS.iter().flat_map(|key| key.names).copied();
-    match nearest(name, keys.iter().map(|key| key.name).chain(fio)) {
+    match nearest(name, keys.iter().map(|key| key.name).chain(FioKey::all_names())) {
         Some(near) => format!("unknown keyword `{word}`, did you mean `{near}`?"),
         None => format!("unknown keyword `{word}`; `skye help spec` lists the keywords of {verb}"),
     }

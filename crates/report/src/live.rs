@@ -130,10 +130,9 @@ fn rates(live: &Live, width: usize, style: &Style) -> String {
     let p99 = live.p99_ns.map_or_else(|| MISSING.into(), latency);
     let (name, subject) = (printable(live.name), printable(&subject));
     // Widths are fixed, because only numbers that do not move can be read.
-    let whole = format!("  {name:<8} {subject:<13}  {time:<13} {bytes:>11} {ops:>9} {unit}  p99 {p99:>7}");
-    // Without the latency, the columns stay where they are.
-    let without_latency = whole.split("  p99").next().unwrap_or_default().to_owned();
-    for line in [whole, without_latency].map(|line| style.finish(line)) {
+    let columns = format!("  {name:<8} {subject:<13}  {time:<13} {bytes:>11} {ops:>9} {unit}");
+    // Without the latency, the others stay where they are.
+    for line in [format!("{columns}  p99 {p99:>7}"), columns].map(|line| style.finish(line)) {
         if display_width(&line) <= width {
             return line;
         }
@@ -152,8 +151,12 @@ fn as_many(parts: &[String], indent: usize, separator: &str, width: usize) -> St
             line = longer;
         }
     }
-    // A narrow terminal has no room for an indent.
-    let indent = indent.min(width.saturating_sub(display_width(&line)));
+    indented(&line, indent, width)
+}
+
+/// Indents a line; a narrow terminal has no room for all of it.
+fn indented(line: &str, indent: usize, width: usize) -> String {
+    let indent = indent.min(width.saturating_sub(display_width(line)));
     format!("{:indent$}{line}", "")
 }
 
@@ -184,9 +187,7 @@ fn rate_history(live: &Live, width: usize, style: &Style) -> String {
     while parts.len() > 1 && length(&parts) > width {
         parts.remove(0);
     }
-    let line = parts.join("   ");
-    let indent = INDENT.min(width.saturating_sub(display_width(&line)));
-    format!("{:indent$}{line}", "")
+    indented(&parts.join("   "), INDENT, width)
 }
 
 /// The line of busy resources, with the next test if it still fits.

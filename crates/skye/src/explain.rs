@@ -1,7 +1,7 @@
 //! `skye explain`: the meaning of a limiter or a term, the evidence for it, what to try, and what was not tested.
 
 use model::finding::Finding;
-use model::spec::{FIO_KEYS, FioKey};
+use model::spec::FioKey;
 use model::{Limiter, nearest};
 use report::text::{self, Style};
 use wording::limiter_help::{KINDS, LIMITER_HELP, LimiterHelp, confidence, experiments, occupancy};
@@ -73,7 +73,7 @@ fn unknown(words: &str) -> String {
     let names = limiters
         .chain(Finding::CODES.iter().copied())
         .chain(glossary::GLOSSARY.iter().map(|(word, _)| *word))
-        .chain(FIO_KEYS.iter().flat_map(|key| key.names).copied());
+        .chain(FioKey::all_names());
     let meant = nearest(&words.to_lowercase(), names);
     let hint = match meant {
         Some(name) => format!("did you mean `{name}`?"),

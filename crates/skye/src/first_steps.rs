@@ -4,10 +4,9 @@ use clap::CommandFactory;
 use model::mix::Mix;
 use model::numbers::format_estimate;
 use model::plan::WRITE_LIMIT_BYTES;
-use model::request::{PRESETS, preset_purpose};
 use model::size;
 use model::workload::MixName;
-use report::text::{self, markdown};
+use report::text::{hanging, markdown};
 
 use crate::CommandResult;
 use crate::cli::{Cli, FamilyCommand};
@@ -25,9 +24,9 @@ const NAME: usize = 12;
 
 /// `skye` alone: three commands to try, and the presets.
 pub fn introduction() -> CommandResult {
-    let standard = preset::shipped().find(|(name, _)| *name == preset::DEFAULT);
+    let standard = preset::shipped().find(|(name, ..)| *name == preset::DEFAULT);
     let time = standard
-        .and_then(|(_, request)| request.total)
+        .and_then(|(_, request, _)| request.total)
         .map_or_else(String::new, |total| format!(", {}", format_estimate(total.as_ns())));
     terminal::print_line(&format!(
         "skye {} measures file systems and the storage under them, and reports what limited every number.
@@ -41,7 +40,11 @@ Presets (--preset NAME, skye presets):
 skye creates its own directory in DIR, touches no other file, and removes it at the end.
 skye -h lists all commands.",
         env!("CARGO_PKG_VERSION"),
-        preset::shipped().take(3).map(|(name, request)| line(name, &request)).collect::<Vec<_>>().join("\n")
+        preset::shipped()
+            .take(3)
+            .map(|(name, request, _)| line(name, &request))
+            .collect::<Vec<_>>()
+            .join("\n")
     ))?;
     Ok(exit::DONE)
 }
@@ -49,14 +52,10 @@ skye -h lists all commands.",
 /// `skye presets`
 pub fn presets() -> CommandResult {
     let mut lines = Vec::new();
-    for (name, request) in preset::shipped() {
+    let (style, below) = (terminal::style(), format!("  {:NAME$} ", ""));
+    for (name, request, purpose) in preset::shipped() {
         lines.push(line(name, &request));
-        let purpose =
-            PRESETS.iter().find(|(shipped, _)| *shipped == name).map(|(_, text)| preset_purpose(text));
-        let texts = [purpose.unwrap_or_default(), request.tests.join(" ")];
-        lines.extend(
-            texts.iter().map(|text| text::hanging(&format!("  {:NAME$} ", ""), text, &terminal::style())),
-        );
+        lines.extend([purpose, request.tests.join(" ")].map(|text| hanging(&below, &text, &style)));
     }
     terminal::print_line(&lines.join("\n"))?;
     Ok(exit::DONE)

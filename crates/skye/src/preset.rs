@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use model::request::{PRESETS, Request};
+use model::request::{PRESETS, Request, preset_purpose};
 use model::spec::{self, Defaults};
 use model::workload::MixName;
 use model::{Target, mix, nearest, plan};
@@ -13,10 +13,10 @@ use crate::inputs;
 /// The preset that runs when none is named.
 pub const DEFAULT: &str = "standard";
 
-/// Returns the presets in this program, each with its request.
-pub fn shipped() -> impl Iterator<Item = (&'static str, Request)> {
+/// Returns the presets in this program, each with its request and its purpose.
+pub fn shipped() -> impl Iterator<Item = (&'static str, Request, String)> {
     // A test parses them all.
-    PRESETS.iter().filter_map(|(name, text)| Some((*name, parse(name, text).ok()?)))
+    PRESETS.iter().filter_map(|(name, text)| Some((*name, parse(name, text).ok()?, preset_purpose(text))))
 }
 
 /// Applies the flags to the preset that they name, or to `default` if they name none. Tests without a named preset use

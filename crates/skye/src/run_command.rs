@@ -40,10 +40,12 @@ pub fn run(arguments: &RunArguments, detail: Detail) -> CommandResult {
     if !arguments.quiet {
         let mut notes: Vec<String> = Vec::new();
         for (theirs, ours) in arguments.work.translations() {
-            notes.push(format!("{theirs} is {}", ours.text));
-            let is_new = |note: &String| !notes.contains(note);
-            let new: Vec<_> = ours.notes.into_iter().filter(is_new).collect();
-            notes.extend(new);
+            let is = format!("{theirs} is {}", ours.text);
+            for note in std::iter::once(is).chain(ours.notes) {
+                if !notes.contains(&note) {
+                    notes.push(note);
+                }
+            }
         }
         notes.iter().for_each(|note| terminal::message("note", note));
     }

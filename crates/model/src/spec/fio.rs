@@ -375,11 +375,24 @@ pub const FIO_EXAMPLES: &[FioExample] = &[
 ];
 
 impl FioKey {
+    /// Returns all names of all keys.
+    pub fn all_names() -> impl Iterator<Item = &'static str> {
+        FIO_KEYS.iter().flat_map(|key| key.names).copied()
+    }
+
     /// Returns the key with this name, with or without the dashes of an option.
     pub fn find(name: &str) -> Option<&'static Self> {
-        let plain = |name: &str| name.to_ascii_lowercase().replace('-', "_");
-        let name = plain(name.trim_start_matches('-'));
-        FIO_KEYS.iter().find(|key| key.names.iter().any(|known| plain(known) == name))
+        let name = name.trim_start_matches('-').as_bytes();
+        let is_same = |one: &u8, other: &u8| match one {
+            b'-' | b'_' => matches!(other, b'-' | b'_'),
+            letter => letter.eq_ignore_ascii_case(other),
+        };
+        // Documents have a SPEC in each row, and each of its words is looked up.
+        let is_name = |known: &&str| {
+            known.len() == name.len()
+                && known.as_bytes().iter().zip(name).all(|(one, other)| is_same(one, other))
+        };
+        FIO_KEYS.iter().find(|key| key.names.iter().any(is_name))
     }
 
     /// Returns what stands for the key here, as a sentence without its end.

@@ -1,10 +1,8 @@
 //! `skye explain`: a page about a limiter, and the list of all limiters.
 
 use super::style::{BOLD, DIM, Style, paint};
-use super::wrap::wrap;
+use super::wrap::{entry, hanging};
 
-/// Columns before the text of a page.
-const INDENT: usize = 4;
 /// Columns before a meaning in the list: two blanks, the longest code, two blanks.
 const LIST_INDENT: usize = 23;
 /// Minimum width of a meaning beside its code; a narrower one is on the next line.
@@ -14,35 +12,20 @@ const LIST_TEXT_MIN: usize = 40;
 pub fn page(title: &str, code: &str, sections: &[(&str, String)], style: &Style) -> String {
     let mut blocks = vec![format!("{} {}", paint(BOLD, title), paint(DIM, &format!("· {code}")))];
     for (heading, text) in sections {
-        let lines = wrapped(text, style.paragraph() - INDENT, style);
-        blocks.push(format!("  {heading}\n{:INDENT$}{}", "", lines.join(&format!("\n{:INDENT$}", ""))));
+        blocks.push(entry(heading, text, 0, style));
     }
     style.finish(blocks.join("\n\n"))
 }
 
 /// Renders the list of all limiters, one line each: code and meaning. The text `after` follows.
 pub fn index(entries: &[(&str, &str)], after: &str, style: &Style) -> String {
-    let room = style.paragraph().saturating_sub(LIST_INDENT);
-    let mut lines = Vec::new();
-    for (code, meaning) in entries {
-        if room < LIST_TEXT_MIN || code.len() > LIST_INDENT - 4 {
-            let meaning_lines = wrapped(meaning, style.paragraph() - INDENT, style);
-            lines.push(format!("  {code}"));
-            lines.extend(meaning_lines.iter().map(|line| format!("{:INDENT$}{line}", "")));
-            continue;
-        }
-        for (index, line) in wrapped(meaning, room, style).iter().enumerate() {
-            let code = if index == 0 { code } else { "" };
-            lines.push(format!("  {code:<width$}{line}", width = LIST_INDENT - 2));
-        }
-    }
+    let is_narrow = style.paragraph() < LIST_INDENT + LIST_TEXT_MIN;
+    let column = if is_narrow { 0 } else { LIST_INDENT };
+    let mut lines: Vec<_> =
+        entries.iter().map(|(code, meaning)| entry(code, meaning, column, style)).collect();
     lines.push(String::new());
-    lines.extend(wrapped(after, style.paragraph() - 2, style).iter().map(|line| format!("  {line}")));
+    lines.push(hanging("  ", after, style));
     style.finish(lines.join("\n"))
-}
-
-fn wrapped(text: &str, width: usize, style: &Style) -> Vec<String> {
-    wrap(&style.finish(text.to_owned()), width)
 }
 
 #[cfg(test)]

@@ -2,11 +2,9 @@
 
 use super::columns::fit;
 use super::style::{BOLD, Style, display_width, paint};
-use super::wrap::wrap;
+use super::wrap::{entry, hanging};
 
-/// Columns before the text of a list or a table.
-const INDENT: usize = 4;
-/// Columns of a first cell, with the blanks around it; a longer one has a separate line.
+/// Columns before the other cells of a row.
 const FIRST_CELL: usize = 18;
 
 /// Renders a page.
@@ -26,7 +24,6 @@ pub fn markdown(page: &str, style: &Style) -> String {
 }
 
 fn paragraph(text: &str, style: &Style) -> String {
-    let width = style.paragraph();
     if let Some(heading) = text.strip_prefix('#') {
         return paint(BOLD, &plain(heading.trim_start_matches('#').trim()));
     }
@@ -37,7 +34,7 @@ fn paragraph(text: &str, style: &Style) -> String {
         let items = text.split("\n- ").map(|item| plain(item.trim_start_matches("- ")));
         return items.map(|item| hanging("- ", &item, style)).collect::<Vec<_>>().join("\n");
     }
-    wrap(&plain(text), width).join("\n")
+    hanging("", &plain(text), style)
 }
 
 /// Renders a table as a list of its rows: the first cell, then the others.
@@ -48,13 +45,7 @@ fn table(text: &str, style: &Style) -> String {
     for row in rows {
         let Some((first, others)) = row.split_first() else { continue };
         let others = others.iter().filter(|cell| !cell.is_empty()).cloned().collect::<Vec<_>>().join(" · ");
-        match display_width(first) + 4 > FIRST_CELL {
-            true => {
-                lines.push(format!("  {first}"));
-                lines.push(hanging(&" ".repeat(INDENT), &others, style));
-            }
-            false => lines.push(hanging(&format!("  {first:<room$}", room = FIRST_CELL - 2), &others, style)),
-        }
+        lines.push(entry(first, &others, FIRST_CELL, style));
     }
     lines.join("\n")
 }
@@ -63,14 +54,6 @@ fn table(text: &str, style: &Style) -> String {
 fn cells(row: &str) -> Vec<String> {
     let row = row.trim().trim_start_matches('|').trim_end_matches('|');
     row.replace("\\|", "\u{0}").split('|').map(|cell| plain(&cell.trim().replace('\u{0}', "|"))).collect()
-}
-
-/// Wraps a text behind a first word; its other lines begin below it.
-pub fn hanging(first: &str, text: &str, style: &Style) -> String {
-    let width = style.paragraph();
-    let indent = display_width(first);
-    let lines = wrap(text, width.saturating_sub(indent).max(1));
-    format!("{first}{}", lines.join(&format!("\n{:indent$}", "")))
 }
 
 /// Returns the lines of a line of code: examples side by side come one below another where they do not fit.

@@ -27,12 +27,13 @@ pub use dry_run::dry_run;
 pub use explained::{index, page};
 pub use limiter::limiter_from_name;
 pub use limits::limited;
-pub use markdown::{hanging, markdown};
+pub use markdown::markdown;
 pub use preamble::{erases, named_line, plan_line, target_lines};
 pub use screen::{Detail, saved, screen};
 pub use style::Style;
 pub use table::{Kind, Widths, clients, head, is_group_boundary, row, table};
 pub use why::why;
+pub use wrap::hanging;
 
 pub(crate) use columns::{NAME_WIDTH, fit, fit_end};
 pub(crate) use footer::{Compared, compared, noise, partial, tool};

@@ -67,13 +67,25 @@ pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
 
 /// A named line of the preamble or the footer: ` target /mnt/data: …`, continued under its text.
 pub(crate) fn field(name: &str, text: &str, style: &Style) -> String {
-    const INDENT: usize = 11;
-    let lines = wrap(&style.finish(text.to_owned()), style.paragraph() - INDENT);
-    let mut rendered = format!("  {name:<8} {}", lines[0]);
-    for line in &lines[1..] {
-        rendered.push_str(&format!("\n{:INDENT$}{line}", ""));
+    hanging(&format!("  {name:<8} "), text, style)
+}
+
+/// Wraps a text behind a first word; its other lines begin below it.
+pub fn hanging(first: &str, text: &str, style: &Style) -> String {
+    let indent = display_width(first);
+    let lines = wrap(&style.finish(text.to_owned()), style.paragraph().saturating_sub(indent).max(1));
+    format!("{first}{}", lines.join(&format!("\n{:indent$}", "")))
+}
+
+/// Columns before the text of an entry whose first word has a separate line.
+const ENTRY_INDENT: usize = 4;
+
+/// An entry of a list: its first word, and a text that begins at a column. A longer word has a separate line.
+pub(crate) fn entry(first: &str, text: &str, column: usize, style: &Style) -> String {
+    match display_width(first) + 4 > column {
+        true => format!("  {first}\n{}", hanging(&" ".repeat(ENTRY_INDENT), text, style)),
+        false => hanging(&format!("  {first:<room$}", room = column - 2), text, style),
     }
-    rendered
 }
 
 #[cfg(test)]

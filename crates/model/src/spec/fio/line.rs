@@ -2,7 +2,7 @@
 
 use super::super::{Defaults, parse};
 use super::job::{Job, bytes, count, flag};
-use super::{FIO_KEYS, FioKey, Meaning, Translation};
+use super::{FioKey, Meaning, Translation};
 use crate::nearest;
 use crate::size;
 
@@ -27,8 +27,8 @@ pub fn command_line(words: &[String]) -> Result<Translation, String> {
             }
         };
         let Some(key) = FioKey::find(name) else {
-            let known = FIO_KEYS.iter().flat_map(|key| key.names).copied();
-            let hint = nearest(name, known).map_or(String::new(), |near| format!(", did you mean `{near}`?"));
+            let hint = nearest(name, FioKey::all_names())
+                .map_or(String::new(), |near| format!(", did you mean `{near}`?"));
             return Err(format!("`{word}` is not a key that skye knows{hint}"));
         };
         if key.meaning == Meaning::Missing {
@@ -102,7 +102,7 @@ impl Line {
         let cache = if is_warm { Some("warm") } else { is_as_is.then_some("as-is") };
         self.option("--cache", cache.map(str::to_owned))?;
         let Translation { text, notes } = job.translation()?;
-        let workload = parse(&text, &Defaults::default()).map_err(|error| format!("{error}"))?;
+        let workload = parse(&text, &Defaults::default()).map_err(|error| error.to_string())?;
         if is_verified && workload.writes() && workload.data().is_some_and(|data| !data.reads()) {
             self.notes
                 .push("verify: --verify compares what a test reads; add --test read after the write".into());

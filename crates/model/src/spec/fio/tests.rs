@@ -145,7 +145,7 @@ fn command_line_becomes_one_run() {
 
 #[test]
 fn each_name_of_a_key_has_one_entry() {
-    let names: Vec<_> = FIO_KEYS.iter().flat_map(|key| key.names).collect();
+    let names: Vec<_> = FioKey::all_names().collect();
     for name in &names {
         assert_eq!(names.iter().filter(|other| *other == name).count(), 1, "{name}");
         assert!(FioKey::find(&format!("--{name}")).is_some(), "{name}");
