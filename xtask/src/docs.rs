@@ -38,7 +38,7 @@ fn pages() -> Result<Vec<(PathBuf, String)>> {
         "| preset | purpose | test, at least | at most | precision | whole run, at most | writes, at most | tests |",
         presets()?,
     )];
-    let limiters = (page("limiters.md"), limiters::generate()?);
+    let limiters = (page("limiters.md"), limiters::generate());
     let exam = (page("exam.md"), rigs::random::page()?);
     let remarks = [("| code | mark | when | meaning |", codes())];
     let guide = [("| layer | counts | takes at most | may answer itself |", layers())];

@@ -103,20 +103,6 @@ fn all() -> Result<Vec<Case>> {
     Ok(cases)
 }
 
-/// Returns the rows of a table of all cases: name, what is built, kernels, what skye must say.
-///
-/// # Errors
-/// A file of cases is invalid.
-pub fn table() -> Result<String> {
-    let row = |case: Case| {
-        let must = case.expectations().join(", ");
-        let versions = KERNELS.iter().map(|kernel| kernel.version).filter(|version| case.runs_on(version));
-        let kernels = versions.collect::<Vec<_>>().join(", ");
-        format!("| `{}` | {} | {kernels} | {must} |\n", case.name, case.built)
-    };
-    Ok(all()?.into_iter().map(row).collect())
-}
-
 fn run(
     kernel: &Kernel,
     cases: &[Case],

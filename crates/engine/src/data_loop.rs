@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 
+use crate::call_flags::CallFlags;
 use crate::clock::Timer;
 use crate::data::Content;
 use crate::mapped::MappedEngine;
@@ -32,7 +33,7 @@ use crate::{Call, DataEngine, Failure};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Calls {
     /// Plain system calls.
-    Sync,
+    Sync(CallFlags),
     /// Copies from and to a mapping.
     Mapped {
         /// True if the blocks come in a random order, so that the kernel need not read ahead.
@@ -113,7 +114,7 @@ impl DataLoop {
         };
         let (depth, reads) = (self.iodepth, self.verb.steps().contains(&Call::Read));
         Ok(match self.calls {
-            Calls::Sync => self.with_engine(SyncEngine::new(files, block_bytes, writes)),
+            Calls::Sync(flags) => self.with_engine(SyncEngine::with_flags(files, block_bytes, writes, flags)),
             Calls::Mapped { is_random } => {
                 let engine = MappedEngine::new(files, block_bytes, writes, is_random);
                 self.with_engine(engine.map_err(|errno| failed("mmap", errno))?)
@@ -192,7 +193,7 @@ mod tests {
             files: Arc::new([file.into()]),
             content: Some(CONTENT),
             block_bytes: 4096,
-            iodepth: if calls == Calls::Sync { 1 } else { 4 },
+            iodepth: if matches!(calls, Calls::Sync(_)) { 1 } else { 4 },
             pattern: Pattern::new(0, BLOCKS, true, 3, BLOCKS),
             zones: None,
             layout: Layout::dense(BLOCKS, 4096),
@@ -224,7 +225,7 @@ mod tests {
     }
 
     fn all_calls() -> Vec<Calls> {
-        let mut all = vec![Calls::Sync, Calls::Mapped { is_random: true }, Calls::Null];
+        let mut all = vec![Calls::Sync(CallFlags::NONE), Calls::Mapped { is_random: true }, Calls::Null];
         if crate::uring::refusal().is_none() {
             all.extend([Calls::Ring(Options::default()), Calls::Nop(Options::default())]);
         }

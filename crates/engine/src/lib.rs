@@ -23,6 +23,7 @@
 pub mod budget;
 pub mod buffer;
 pub mod bytes;
+pub mod call_flags;
 pub mod clock;
 pub mod data;
 pub mod data_loop;

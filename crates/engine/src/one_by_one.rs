@@ -1,10 +1,12 @@
 //! Engines that make one call at a time: each call is made when it is reaped.
 
+use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::OwnedFd;
 
 use rustix::io::Errno;
 
 use crate::buffer::AlignedBuffer;
+use crate::call_flags::CallFlags;
 use crate::data::{Content, Pool};
 use crate::{Call, Completion, DataEngine, Io, PendingBlock};
 
@@ -31,9 +33,15 @@ impl Blocks {
     ///
     /// # Errors
     /// The error of the kernel.
-    pub(crate) fn move_rest(&mut self, file: &OwnedFd, io: Io, from_bytes: usize) -> Result<usize, Errno> {
+    pub(crate) fn move_rest(
+        &mut self,
+        file: &OwnedFd,
+        io: Io,
+        from_bytes: usize,
+        flags: CallFlags,
+    ) -> Result<usize, Errno> {
         let write = self.pool.as_ref().map_or(&[][..], |pool| pool.block(io.slot));
-        move_rest(file, io, from_bytes, self.read.bytes_mut(), write)
+        move_rest(file, io, from_bytes, self.read.bytes_mut(), write, flags)
     }
 
     /// The block that a slot writes; empty if the engine only reads.
@@ -67,11 +75,18 @@ pub(crate) fn move_rest(
     from_bytes: usize,
     read: &mut [u8],
     write: &[u8],
+    flags: CallFlags,
 ) -> Result<usize, Errno> {
     let offset_bytes = io.offset_bytes + from_bytes as u64;
     match io.call {
-        Call::Read => rustix::io::pread(file, &mut read[from_bytes..], offset_bytes),
-        Call::Write => rustix::io::pwrite(file, &write[from_bytes..], offset_bytes),
+        Call::Read => {
+            let to = IoSliceMut::new(&mut read[from_bytes..]);
+            rustix::io::preadv2(file, &mut [to], offset_bytes, flags.read)
+        }
+        Call::Write => {
+            let from = IoSlice::new(&write[from_bytes..]);
+            rustix::io::pwritev2(file, &[from], offset_bytes, flags.write)
+        }
         Call::Datasync | Call::Discard => Ok(0),
     }
 }

@@ -1,21 +1,24 @@
 //! Plain system calls, one at a time: queue depth comes from threads.
 
+use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::io::Errno;
 
+use crate::call_flags::CallFlags;
 use crate::data::Content;
 use crate::discard::{discard, is_device};
 use crate::one_by_one::{Blocks, Calls, OneByOne};
 use crate::{Call, Io};
 
-/// `pread`, `pwrite`, `fdatasync` and discards.
+/// `pread`, `pwrite`, `fdatasync` and discards. Reads and writes with flags are `preadv2` and `pwritev2`.
 #[derive(Debug)]
 pub struct SystemCalls {
     files: Arc<[OwnedFd]>,
     /// True if the files are block devices.
     is_device: bool,
+    flags: CallFlags,
 }
 
 /// The engine of plain system calls.
@@ -24,8 +27,18 @@ pub type SyncEngine = OneByOne<SystemCalls>;
 impl SyncEngine {
     /// An engine on open files. An engine that writes has its own pool.
     pub fn new(files: Arc<[OwnedFd]>, block_bytes: usize, writes: Option<Content>) -> Self {
+        Self::with_flags(files, block_bytes, writes, CallFlags::NONE)
+    }
+
+    /// The same with flags for each read and write.
+    pub fn with_flags(
+        files: Arc<[OwnedFd]>,
+        block_bytes: usize,
+        writes: Option<Content>,
+        flags: CallFlags,
+    ) -> Self {
         let is_device = files.first().is_some_and(|file| is_device(file.as_fd()));
-        Self::with(SystemCalls { files, is_device }, Blocks::new(block_bytes, writes))
+        Self::with(SystemCalls { files, is_device, flags }, Blocks::new(block_bytes, writes))
     }
 }
 
@@ -36,8 +49,21 @@ impl Calls for SystemCalls {
     fn call(&self, io: Io, blocks: &mut Blocks) -> Result<usize, Errno> {
         let file = &self.files[io.file as usize];
         match io.call {
-            Call::Read => rustix::io::pread(file, blocks.read.bytes_mut(), io.offset_bytes),
-            Call::Write => rustix::io::pwrite(file, blocks.to_write(io.slot), io.offset_bytes),
+            // A call without flags costs less.
+            Call::Read if self.flags.read.is_empty() => {
+                rustix::io::pread(file, blocks.read.bytes_mut(), io.offset_bytes)
+            }
+            Call::Read => {
+                let to = IoSliceMut::new(blocks.read.bytes_mut());
+                rustix::io::preadv2(file, &mut [to], io.offset_bytes, self.flags.read)
+            }
+            Call::Write if self.flags.write.is_empty() => {
+                rustix::io::pwrite(file, blocks.to_write(io.slot), io.offset_bytes)
+            }
+            Call::Write => {
+                let from = IoSlice::new(blocks.to_write(io.slot));
+                rustix::io::pwritev2(file, &[from], io.offset_bytes, self.flags.write)
+            }
             Call::Datasync => rustix::fs::fdatasync(file).map(|()| 0),
             Call::Discard => {
                 let length_bytes = blocks.read.bytes().len() as u64;
@@ -47,7 +73,7 @@ impl Calls for SystemCalls {
     }
 
     fn move_rest(&self, io: Io, from_bytes: usize, blocks: &mut Blocks) -> Result<usize, Errno> {
-        blocks.move_rest(&self.files[io.file as usize], io, from_bytes)
+        blocks.move_rest(&self.files[io.file as usize], io, from_bytes, self.flags)
     }
 }
 

@@ -21,6 +21,7 @@ use rustix::fs::OFlags;
 use rustix::io::{Errno, ReadWriteFlags};
 
 use crate::buffer::AlignedBuffer;
+use crate::call_flags::CallFlags;
 use crate::clock::{Clock, Monotonic, SPIN_NS};
 use crate::data::{Content, Pool};
 use crate::discard::PUNCH;
@@ -45,6 +46,8 @@ pub struct Options {
     pub uses_iopoll: bool,
     /// A kernel thread submits (`SQPOLL`).
     pub uses_sqpoll: bool,
+    /// Flags of each read and write.
+    pub flags: CallFlags,
     /// Most bytes that the ring's buffers may lock, if several rings share a user's limit; `None` means all that the
     /// kernel allows.
     pub lockable_bytes: Option<u64>,
@@ -71,6 +74,7 @@ pub struct UringEngine<const NOP: bool> {
     ring: *mut IoUring,
     depth: u32,
     block_bytes: usize,
+    flags: CallFlags,
     in_flight: usize,
     /// Completions since the thread last had to wait for one; counted up to `batch_threshold`.
     since_wait: u32,
@@ -139,11 +143,8 @@ impl<const NOP: bool> UringEngine<NOP> {
         let pool = writes.filter(|_| !NOP).map(|content| Pool::new(content, block_bytes, depth));
         let mut parts =
             Parts { submitter, submissions, completions, files, read_blocks, pool, has_fixed_buffers: false };
-        let registered = if NOP {
-            Ok(())
-        } else {
-            parts.register(options.lockable_bytes, &mut features, &mut missing_features)
-        };
+        let registered =
+            if NOP { Ok(()) } else { parts.register(options, &mut features, &mut missing_features) };
         match supports_nowait(&parts.files, &mut parts.read_blocks, block_bytes) {
             Some(Ok(())) => features.push("nowait".into()),
             Some(Err(reason)) => {
@@ -157,6 +158,7 @@ impl<const NOP: bool> UringEngine<NOP> {
             ring,
             depth,
             block_bytes,
+            flags: options.flags,
             in_flight: 0,
             since_wait: 0,
             // A kernel thread that submits sends calls on their way without us.
@@ -177,24 +179,32 @@ impl<const NOP: bool> UringEngine<NOP> {
         }
         let file = Fixed(io.file);
         let len = self.block_bytes as u32;
+        let CallFlags { read, write } = self.flags;
+        let (read_flags, write_flags) = (read.bits() as i32, write.bits() as i32);
         let parts = &mut *self.parts;
         match io.call {
             Call::Read => {
                 let start = io.slot as usize * self.block_bytes;
                 let to = parts.read_blocks.place(start, self.block_bytes);
                 if parts.has_fixed_buffers {
-                    opcode::ReadFixed::new(file, to, len, READ_BUFFER).offset(io.offset_bytes).build()
+                    opcode::ReadFixed::new(file, to, len, READ_BUFFER)
+                        .offset(io.offset_bytes)
+                        .rw_flags(read_flags)
+                        .build()
                 } else {
-                    opcode::Read::new(file, to, len).offset(io.offset_bytes).build()
+                    opcode::Read::new(file, to, len).offset(io.offset_bytes).rw_flags(read_flags).build()
                 }
             }
             Call::Write => {
                 let block = parts.pool.as_ref().map_or(&[][..], |pool| pool.block(io.slot));
                 let (from, len) = (block.as_ptr(), block.len() as u32);
                 if parts.has_fixed_buffers {
-                    opcode::WriteFixed::new(file, from, len, POOL_BUFFER).offset(io.offset_bytes).build()
+                    opcode::WriteFixed::new(file, from, len, POOL_BUFFER)
+                        .offset(io.offset_bytes)
+                        .rw_flags(write_flags)
+                        .build()
                 } else {
-                    opcode::Write::new(file, from, len).offset(io.offset_bytes).build()
+                    opcode::Write::new(file, from, len).offset(io.offset_bytes).rw_flags(write_flags).build()
                 }
             }
             Call::Datasync => opcode::Fsync::new(file).flags(FsyncFlags::DATASYNC).build(),
@@ -323,7 +333,7 @@ fn supports_nowait(
 impl Parts {
     fn register(
         &mut self,
-        lockable_bytes: Option<u64>,
+        options: Options,
         features: &mut Vec<String>,
         missing_features: &mut Vec<String>,
     ) -> io::Result<()> {
@@ -345,7 +355,12 @@ impl Parts {
             return Ok(());
         }
         let bytes: usize = regions.iter().map(|region| region.iov_len).sum();
-        if lockable_bytes.is_some_and(|max_bytes| bytes as u64 > max_bytes) {
+        // generic_atomic_write_valid() in the kernel takes memory of the caller alone.
+        if options.flags.is_atomic() {
+            missing_features.push("fixed_buffers: RWF_ATOMIC excludes them".into());
+            return Ok(());
+        }
+        if options.lockable_bytes.is_some_and(|max_bytes| bytes as u64 > max_bytes) {
             missing_features.push(TOO_MUCH_LOCKED.into());
             return Ok(());
         }
@@ -493,10 +508,11 @@ impl<const NOP: bool> DataEngine for UringEngine<NOP> {
 
     fn move_rest(&mut self, io: Io, from_bytes: usize) -> Result<usize, Errno> {
         let (start, block_bytes) = (io.slot as usize * self.block_bytes, self.block_bytes);
+        let flags = self.flags;
         let Parts { files, read_blocks, pool, .. } = &mut *self.parts;
         let read = if io.call == Call::Read { read_blocks.part_mut(start, block_bytes) } else { &mut [] };
         let write = pool.as_ref().map_or(&[][..], |pool| pool.block(io.slot));
-        move_rest(&files[io.file as usize], io, from_bytes, read, write)
+        move_rest(&files[io.file as usize], io, from_bytes, read, write, flags)
     }
 
     #[inline]

@@ -3,7 +3,7 @@
 use model::Run;
 use model::disturbance::Disturbance;
 use model::run::{CpuShares, TimeBreakdown};
-use model::workload::{Engine, SyncMode};
+use model::workload::Engine;
 
 use crate::JudgeInput;
 use crate::planned;
@@ -73,8 +73,8 @@ pub(crate) fn foreign_io(input: &JudgeInput<'_>) -> Option<f64> {
     let device = input.device()?;
     // Kernel threads write the journal and the metadata trees, so these bytes look like foreign I/O.
     let data = input.data()?;
-    let is_hidden = input.amplifies_writes()
-        || (data.writes() && (data.sync == SyncMode::Each || data.sync_every.is_some()));
+    let is_hidden =
+        input.amplifies_writes() || (data.writes() && (data.sync.is_each() || data.sync_every.is_some()));
     device.foreign_share.filter(|_| !is_hidden)
 }
 

@@ -2,8 +2,8 @@
 
 use model::Experiment;
 use model::figure::{
-    Change, Count, Figure, Mean, MemoryBytes, Name, OpsPerSecond, Share, Threshold, Time, TimePart,
-    TimeShare, Tried, Wait, WaitClass,
+    Change, Count, Figure, LatencyNs, Mean, MemoryBytes, Name, OpsPerSecond, Share, Threshold, Time,
+    TimePart, TimeShare, Tried, Wait, WaitClass,
 };
 use model::observation::Observation;
 use model::run::{Frame, Response, SampledThreads, SystemUse, TimeBreakdown, WaitChannel};
@@ -75,6 +75,19 @@ impl<'a> Reading<'a> {
         let ops = Count(self.input.record.counts.ops);
         let (sent_bytes, received_bytes) = (MemoryBytes(sent), MemoryBytes(received));
         Some(Observation::CrossedForOps { sent_bytes, received_bytes, ops })
+    }
+
+    /// Returns the mean time of an operation beside the shortest round trip of the lines to the server, where TCP measured one.
+    pub fn took_round_trips(&self) -> Option<Observation> {
+        let round_trip_ns =
+            self.input.target().layers.iter().filter_map(|layer| layer.round_trip_ns).min()?;
+        let mean_ns = self.input.record.figures.latency_ns.as_ref()?.mean;
+        let times = Mean(mean_ns as f64 / round_trip_ns.max(1) as f64);
+        Some(Observation::TookRoundTrips {
+            mean_ns: LatencyNs(mean_ns),
+            times,
+            round_trip_ns: LatencyNs(round_trip_ns),
+        })
     }
 
     /// Reads an input; `None` where the kernel hides the threads' time.

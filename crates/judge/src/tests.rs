@@ -22,6 +22,8 @@ const SPECS: &[&str] = &[
     "read:seq1m:buffered",
     "write:seq1m:buffered",
     "write:rnd4k:sync=each",
+    "write:rnd4k:q8:sync=dsync",
+    "read:uncached",
     "read:rnd4k:q32:rate=500",
     "byte-write",
     "byte-read",
@@ -31,7 +33,7 @@ const SPECS: &[&str] = &[
     "unlink:missing",
 ];
 /// Traps that fire for tests that went well.
-const ALWAYS: &[&str] = &["amplification"];
+const ALWAYS: &[&str] = &["amplification", "call_flags"];
 
 #[test]
 fn clean_run_is_trusted_without_findings() {

@@ -503,6 +503,16 @@ findings! {
         /// Bytes and flushes of the device for each operation.
         Amplification { ratio: Mean, flushes: Mean }
     }
+    "call_flags" Suspect {
+        /// Data of uncached calls that the page cache kept.
+        StayedInCache { cached_share: Share, file_system: Name }
+    }
+    "call_flags" Remark {
+        /// Data in the page cache after uncached calls.
+        LeftInCache { cached_share: Share }
+        /// Requests of the device for each atomic write.
+        AtomicRequests { device: Name, requests: Mean }
+    }
     "one_pass" Remark {
         /// Reads that ended with the set.
         ReadOnce { elapsed_seconds: Seconds }

@@ -13,6 +13,10 @@ pub struct Layer {
     /// The kernel's number of a FUSE connection, of a mount of a network file system, or of a process; absent for others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub number: Option<u32>,
+    /// Shortest round trip that TCP measured to the servers behind a network interface, before the tests; absent where there
+    /// is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub round_trip_ns: Option<u64>,
     /// Places of the layers directly below in the list of all layers, each after this one.
     pub below: Vec<u32>,
     /// Reason why lower layers are missing; absent where there are none.
@@ -31,7 +35,7 @@ impl Layer {
 
     /// A layer without anything below it.
     pub fn new(kind: LayerKind, name: impl Into<String>) -> Self {
-        Self { kind, name: name.into(), number: None, below: Vec::new(), hidden: None }
+        Self { kind, name: name.into(), number: None, round_trip_ns: None, below: Vec::new(), hidden: None }
     }
 }
 

@@ -108,6 +108,8 @@ observations! {
         InDevice { device: Name, requests: Mean, waiting: Mean }
         /// Mean number of requests at a server, and mean number of operations that were waited for.
         AtServer { requests: Mean, waiting: Mean }
+        /// Mean time of an operation, as a multiple of the line's shortest round trip.
+        TookRoundTrips { mean_ns: LatencyNs, times: Mean, round_trip_ns: LatencyNs }
         /// The disk is a hypervisor's.
         VirtualDisk {}
         /// Higher rate of another test of the run, in the same direction.
@@ -231,7 +233,8 @@ impl Observation {
     pub fn is_evidence(&self) -> bool {
         !matches!(
             self,
-            Self::UnsteadyAnswer { .. }
+            Self::TookRoundTrips { .. }
+                | Self::UnsteadyAnswer { .. }
                 | Self::ImpossibleAnswer { .. }
                 | Self::BaselineMoved { .. }
                 | Self::CommitsJournal { .. }

@@ -172,11 +172,13 @@ fn parse_data<'a>(
             size::exact(block_bytes)
         ));
     }
-    if data.sync == SyncMode::Each && !in_blocks {
-        return Err("`sync=each`: tests on bytes do not sync each byte; use sync=none|close|end".into());
+    if data.sync.is_each() && !in_blocks {
+        let sync = data.sync;
+        return Err(format!("`sync={sync}`: tests on bytes do not sync each byte; use sync=none|close|end"));
     }
     check_mapping(&mut data, is_direct_explicit)?;
     check_ring(&data)?;
+    check_call_flags(&mut data, is_direct_explicit)?;
     check_syncs(&data)?;
     check_discard(&data)?;
     check_fresh(&mut data)?;
@@ -352,6 +354,27 @@ fn check_mapping(data: &mut DataWork, is_direct_explicit: bool) -> Result<(), St
     Ok(())
 }
 
+/// Makes an uncached test a buffered one. Refuses words that do not go with flags of a call.
+fn check_call_flags(data: &mut DataWork, is_direct_explicit: bool) -> Result<(), String> {
+    let is_dsync = data.sync == SyncMode::Dsync;
+    let flags = [(is_dsync, "sync=dsync"), (data.uncached, "uncached"), (data.atomic, "atomic")];
+    let Some((_, flag)) = flags.into_iter().find(|(is_set, _)| *is_set) else { return Ok(()) };
+    let has_flags = |engine| matches!(engine, RequestedEngine::Sync | RequestedEngine::Uring);
+    if let Some(engine) = data.engine.filter(|engine| !has_flags(*engine)) {
+        return Err(format!(
+            "{flag} is a flag of calls, and engine={engine} makes none; drop engine={engine} or {flag}"
+        ));
+    }
+    if data.uncached && is_direct_explicit {
+        return Err("uncached uses the page cache; drop direct or uncached".into());
+    }
+    data.direct &= !data.uncached;
+    if data.atomic && !data.direct {
+        return Err("atomic writes bypass the page cache; use direct, or drop atomic".into());
+    }
+    Ok(())
+}
+
 /// Refuses words that do not go with a polling ring.
 fn check_ring(data: &DataWork) -> Result<(), String> {
     let word = match (data.iopoll, data.sqpoll) {
@@ -408,8 +431,12 @@ fn parse_files<'a>(
             return Err(unknown(word, verb.word(), FILE_KEYS));
         }
     }
-    if files.sync == SyncMode::Close {
-        return Err(format!("`sync=close`: {verb} always closes each file; use sync=none|end|each"));
+    match files.sync {
+        SyncMode::Close => {
+            return Err(format!("`sync=close`: {verb} always closes each file; use sync=none|end|each"));
+        }
+        SyncMode::Dsync => return Err("`sync=dsync` is for write and rw; use sync=none|end|each".into()),
+        SyncMode::None | SyncMode::End | SyncMode::Each => {}
     }
     if concurrency.iodepth != 1 {
         return Err(format!(

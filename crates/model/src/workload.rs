@@ -282,6 +282,8 @@ spec_words! {
         End = "end",
         /// After every operation.
         Each = "each",
+        /// With every write: its call is durable when it returns (`RWF_DSYNC`).
+        Dsync = "dsync",
     }
 }
 
@@ -344,7 +346,12 @@ impl DataVerb {
 impl SyncMode {
     /// Returns true if changes are durable when the test is over.
     pub fn is_durable(self) -> bool {
-        matches!(self, Self::End | Self::Each)
+        matches!(self, Self::End) || self.is_each()
+    }
+
+    /// Returns true if each change is durable before the next one.
+    pub fn is_each(self) -> bool {
+        matches!(self, Self::Each | Self::Dsync)
     }
 
     /// Returns true if a step at the end of the test counts within its time.

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io;
+use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
@@ -196,6 +197,16 @@ pub fn direct_io(file: BorrowedFd<'_>) -> Option<DirectIo> {
         memory_align_bytes: statx.stx_dio_mem_align,
         offset_align_bytes: statx.stx_dio_offset_align,
     })
+}
+
+/// Returns the sizes of writes that a file's storage makes whole or not at all; `None` if it promises none. The report needs
+/// Linux 6.11.
+pub fn atomic_writes(file: BorrowedFd<'_>) -> Option<RangeInclusive<u64>> {
+    /// `STATX_WRITE_ATOMIC`.
+    const WRITE_ATOMIC: StatxFlags = StatxFlags::from_bits_retain(0x10000);
+    let statx = rustix::fs::statx(file.as_fd(), "", AtFlags::EMPTY_PATH, WRITE_ATOMIC).ok()?;
+    let units = u64::from(statx.stx_atomic_write_unit_min)..=u64::from(statx.stx_atomic_write_unit_max);
+    (statx.stx_mask & WRITE_ATOMIC.bits() != 0 && *units.end() > 0).then_some(units)
 }
 
 fn space_of(statfs: &StatFs) -> Space {

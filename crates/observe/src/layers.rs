@@ -19,9 +19,9 @@ use self::daemon::Daemons;
 use crate::block_device::backing;
 use crate::loop_file::leads_to;
 use crate::mount;
-use crate::netlink::interface_to;
+use crate::netlink::{interface_to, tcp_sockets};
 use crate::parse::mountinfo::Mount;
-use crate::parse::tcp_sockets::{self, TcpSocket};
+use crate::parse::tcp_sockets::TcpSocket;
 use crate::root::Root;
 use crate::stack::{MEMORY, Stack, is_fuse, is_remote, stack_of_mount};
 
@@ -141,23 +141,28 @@ impl<'a> Graph<'a> {
     /// Adds the line to the server of a network file system, whose options have its address. The mount may belong to another
     /// network namespace, or use RDMA: then nothing here is connected to the server.
     fn add_server(&mut self, at: usize, mount: &Mount) {
-        let address =
-            mount.super_options.iter().find_map(|option| option.strip_prefix("addr=")?.parse().ok());
-        let is_connected = |address: &IpAddr| connections(self.root).iter().any(|to| to.remote == *address);
-        self.add_lines(at, &Vec::from_iter(address.filter(is_connected)));
+        let address = mount
+            .super_options
+            .iter()
+            .find_map(|option| option.strip_prefix("addr=")?.parse::<IpAddr>().ok());
+        let sockets = self.root.is_system().then(tcp_sockets).unwrap_or_default();
+        let to_server = sockets.into_iter().filter(|socket| Some(socket.remote) == address);
+        self.add_lines(at, &Vec::from_iter(to_server));
         if self.layers[at].below.is_empty() {
             self.hide(at, Layer::ON_SERVER);
         }
     }
 
-    /// Adds the interfaces through which these addresses are reached.
-    fn add_lines(&mut self, at: usize, addresses: &[IpAddr]) {
-        let lines = addresses.iter().filter(|_| self.root.is_system()).filter_map(|to| interface_to(*to));
-        for name in lines.collect::<BTreeSet<_>>() {
+    /// Adds the interfaces through which these sockets send, each with the shortest round trip of its sockets.
+    fn add_lines(&mut self, at: usize, sockets: &[TcpSocket]) {
+        for socket in sockets {
+            let Some(name) = interface_to(socket.remote) else { continue };
             let line = self.add(Source::Interface(name.clone()), LayerKind::Line, &name);
             self.link(at, line.as_ref().map(|line| line.at));
             if let Some(Added { at, .. }) = line {
                 self.hide(at, Layer::ON_SERVER);
+                let shortest_ns = &mut self.layers[at].round_trip_ns;
+                *shortest_ns = socket.round_trip_ns.into_iter().chain(*shortest_ns).min();
             }
         }
     }
@@ -296,12 +301,6 @@ impl<'a> Graph<'a> {
         };
         order.iter().enumerate().map(sorted).collect()
     }
-}
-
-/// Returns the connected TCP sockets of this network namespace.
-fn connections(root: &Root) -> Vec<TcpSocket> {
-    let tables = ["tcp", "tcp6"].map(|table| root.read(&format!("proc/self/net/{table}")));
-    tables.iter().flatten().flat_map(|text| tcp_sockets::connected(text)).collect()
 }
 
 /// Adds a layer to the order after all below it.

@@ -76,7 +76,8 @@ pub use flows::Flows;
 pub use health::health;
 pub use holding::{Traffic, disk_of, holding, traffic};
 pub use identity::{
-    EXT4_MAGIC, FUSE_MAGIC, Identity, OVERLAY_MAGIC, XFS_MAGIC, direct_io, file_system_magic, space, space_at,
+    EXT4_MAGIC, FUSE_MAGIC, Identity, OVERLAY_MAGIC, XFS_MAGIC, atomic_writes, direct_io, file_system_magic,
+    space, space_at,
 };
 pub use idle::{IdleTraffic, idle_traffic};
 pub use loop_file::LoopFile;

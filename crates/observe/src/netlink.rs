@@ -11,6 +11,7 @@ use rustix::net::{
 
 use crate::parse::qdisc::{self, Qdisc};
 use crate::parse::route::{self, Route};
+use crate::parse::tcp_sockets::{self, TcpSocket};
 use crate::parse::unix_sockets::{self, Pair};
 
 /// Largest datagram in bytes: the kernel fills one page, or 32 KiB for a buffer that large.
@@ -60,6 +61,19 @@ pub(crate) fn interface_to(address: std::net::IpAddr) -> Option<String> {
     index_to_name(socket.as_fd(), interface).ok()
 }
 
+/// Returns the connected TCP sockets of this thread's network namespace.
+pub(crate) fn tcp_sockets() -> Vec<TcpSocket> {
+    let mut sockets = Vec::new();
+    for family in tcp_sockets::FAMILIES {
+        let _ = ask(Some(netlink::SOCK_DIAG), &tcp_sockets::request(family), |datagram| {
+            let (found, is_last) = tcp_sockets::parse(datagram);
+            sockets.extend(found);
+            is_last
+        });
+    }
+    sockets
+}
+
 /// Returns the pairs of Unix sockets of which neither has a name, in this thread's network namespace. A connection to a
 /// server has a name at the other end.
 pub(crate) fn unix_pairs() -> Vec<Pair> {
@@ -76,15 +90,27 @@ pub(crate) fn unix_pairs() -> Vec<Pair> {
 
 #[cfg(test)]
 mod tests {
-    use std::net::{IpAddr, Ipv4Addr};
+    use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream};
     use std::os::unix::fs::MetadataExt;
     use std::os::unix::net::UnixStream;
 
-    use super::{interface_to, unix_pairs};
+    use super::{interface_to, tcp_sockets, unix_pairs};
 
     #[test]
     fn loopback_address_is_reached_through_lo() {
         assert_eq!(interface_to(IpAddr::V4(Ipv4Addr::LOCALHOST)).as_deref(), Some("lo"));
+    }
+
+    #[test]
+    fn tcp_connection_has_its_inode_and_round_trip() {
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(server.local_addr().unwrap()).unwrap();
+        let _accepted = server.accept().unwrap();
+        let file = std::fs::File::from(std::os::fd::OwnedFd::from(client));
+        let inode = file.metadata().unwrap().ino();
+        let found = tcp_sockets().into_iter().find(|socket| u64::from(socket.inode) == inode).unwrap();
+        assert_eq!(found.remote, IpAddr::V4(Ipv4Addr::LOCALHOST));
+        assert!(found.round_trip_ns.is_some());
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use model::Target;
 use model::layer::{Layer, LayerKind};
+use model::numbers::latency;
 use model::run::{Flow, Helper, Load, PhaseRecord};
 
 use crate::numbers::percent;
@@ -55,6 +56,8 @@ pub(crate) fn rows(phase: &PhaseRecord, target: &Target) -> Vec<LayerRow> {
         row.add_note(workers_note(workers));
         if layer.kind == LayerKind::Line {
             row.add_note(layer.kind.properties().word.to_owned());
+            let round_trip = layer.round_trip_ns.map(|time_ns| format!("round trip {}", latency(time_ns)));
+            row.add_note(round_trip.unwrap_or_default());
         }
         row.add_note(layer.hidden.as_deref().map_or(String::new(), printable));
         row.alone_ns = alone.and_then(|load| load.request_ns(load.flow_of(at)?));

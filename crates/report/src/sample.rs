@@ -235,10 +235,14 @@ pub(crate) fn nfs() -> Target {
         source: "filer.example.org:/export/scratch".into(),
         file_system: "nfs4".into(),
         mount_options: options.map(String::from).into(),
-        layers: vec![Layer {
-            hidden: Some("its storage is on a server".into()),
-            ..Layer::new(LayerKind::Remote, "nfs4")
-        }],
+        layers: vec![
+            Layer { below: vec![1], ..Layer::new(LayerKind::Remote, "nfs4") },
+            Layer {
+                round_trip_ns: Some(20_100_000),
+                hidden: Some(Layer::ON_SERVER.into()),
+                ..Layer::new(LayerKind::Line, "eth0")
+            },
+        ],
         ..sshfs()
     }
 }

@@ -229,7 +229,7 @@ fn in_memory(workload: &Workload) -> Workload {
             let DataWork { passes, ops, bytes, .. } = data;
             (*passes, *ops, *bytes) = (None, None, None);
             (data.range, data.zones, data.every) = (None, None, 1);
-            data.iopoll = false;
+            (data.iopoll, data.uncached, data.atomic) = (false, false, false);
         }
         Work::Files(files) => {
             // With fewer files, a mix would list shorter directories. A load has its own.

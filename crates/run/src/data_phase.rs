@@ -29,7 +29,7 @@ use model::machine::ring_bytes;
 use model::plan::Stop;
 use model::run::{Extents, Residency};
 use model::workload::{
-    Access, Arrival, CacheMode, DataVerb, DataWork, Engine, HotPart, RequestedEngine, SyncMode, Workload,
+    Access, Arrival, CacheMode, DataVerb, DataWork, Engine, HotPart, RequestedEngine, Workload,
 };
 use rustix::fs::{Advice, OFlags};
 
@@ -524,7 +524,7 @@ fn measure(
         failure = error.or(first_failure(reports, group.as_deref(), task.directory).0);
         outcome.is_ended = failure.is_none();
     }
-    let each = data.writes() && data.sync == SyncMode::Each && group.is_some();
+    let each = data.writes() && data.sync.is_each() && group.is_some();
     outcome.is_durable = failure.is_none() && (each || outcome.is_ended && data.sync.is_durable());
     drive.end();
     let dismissed = pool.dismiss(drive.meter.activity());

@@ -4,6 +4,8 @@
 //! Calibration sizes the set by the speed of the target. It writes at least one block for each operation in flight, and
 //! apart from that for at most five seconds.
 
+mod support;
+
 use std::cell::Cell;
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -12,18 +14,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use engine::budget::Budget;
-use engine::buffer::AlignedBuffer;
 use engine::clock::{Clock, Monotonic};
 use engine::data::{self, Content, Pool, Stamp};
-use engine::discard::discard;
 use model::UserError;
 use model::marker::NamePattern;
 use model::plan::{DATASET_BYTES_MIN, DataGroup, Dataset, power_of_two_within};
 use model::size;
 use observe::BlockDevice;
-use rustix::fs::{Advice, AtFlags, FileType, Mode, OFlags};
+use rustix::fs::{Advice, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
+pub use self::support::check_calls;
 use crate::data_location::DataLocation;
 use crate::hang_detection;
 use crate::meter::Meter;
@@ -386,97 +387,6 @@ impl DataSet {
             refuses_direct: false,
         }
     }
-}
-
-/// Returns an error if the file system of a work directory cannot punch holes, tried on a scratch file.
-///
-/// # Errors
-/// The directory and the cause.
-pub fn check_discard(directory: &DataLocation, plan: &Dataset) -> Result<(), UserError> {
-    let action = format!("discard blocks of files in {}", directory.path().display());
-    let punch = |directory: BorrowedFd<'_>, name: &str| {
-        discard(open_at(directory, name, OFlags::RDWR)?.as_fd(), false, 0, CHUNK_BYTES)
-    };
-    // A device answers for itself, with the first discard.
-    let Some(punched) = on_scratch_file(directory, plan, &action, punch)? else { return Ok(()) };
-    punched.map_err(|errno| {
-        let error = UserError::new(&action, std::io::Error::from(errno));
-        match errno {
-            Errno::OPNOTSUPP => error.help(
-                "drop discard (--precondition instead of --purge), or choose a directory on ext4, XFS, btrfs or \
-                 tmpfs: this file system cannot punch holes",
-            ),
-            _ => error,
-        }
-    })
-}
-
-/// Returns true if the file system of a target refuses direct I/O; false for a device. Some FUSE servers open a file with
-/// `O_DIRECT` and refuse its transfers, so one block is written to a scratch file. A file that is only read is only opened.
-///
-/// # Errors
-/// Fails if the scratch file cannot be made or removed, or a call hangs.
-pub fn refuses_direct(directory: &DataLocation, plan: &Dataset) -> Result<bool, UserError> {
-    let action = format!("try direct I/O in {}", directory.path().display());
-    let is_refused = match directory.existing() {
-        Some((name, Origin::Read)) => {
-            let (name, descriptor) = (name.to_owned(), directory.descriptor().try_clone_to_owned());
-            let descriptor = descriptor.map_err(|error| UserError::new(&action, error))?;
-            let work = move || is_direct_refused(descriptor.as_fd(), &name, OFlags::RDONLY, |_| Ok(()));
-            Some(hang_detection::wait_with_progress(&action, || 0, work)?)
-        }
-        Some(_) => None,
-        None => on_scratch_file(directory, plan, &action, |directory, name| {
-            is_direct_refused(directory, name, OFlags::WRONLY, write_block)
-        })?,
-    };
-    Ok(is_refused.unwrap_or(false))
-}
-
-/// Bytes of a block that direct I/O takes on every common file system.
-const DIRECT_BYTES: usize = 4096;
-
-/// Writes a block with the alignment of the file system, which is checked with the blocks of each test.
-fn write_block(file: &OwnedFd) -> rustix::io::Result<()> {
-    let align_bytes = observe::direct_io(file.as_fd()).map_or(0, |align| align.offset_align_bytes as usize);
-    let mut block = AlignedBuffer::new(DIRECT_BYTES.max(align_bytes));
-    rustix::io::pwrite(file, block.bytes_mut(), 0).map(drop)
-}
-
-/// Returns true if opening with `O_DIRECT`, or the use of the file, fails with EINVAL, and opening without it does not.
-fn is_direct_refused(
-    directory: BorrowedFd<'_>,
-    name: &str,
-    access: OFlags,
-    use_file: impl Fn(&OwnedFd) -> rustix::io::Result<()>,
-) -> bool {
-    let open = |flags| open_at(directory, name, flags);
-    let used = open(access | OFlags::DIRECT).and_then(|file| use_file(&file));
-    used == Err(Errno::INVAL) && open(access).is_ok()
-}
-
-/// Makes an empty file in a work directory, calls `work` with the directory and the name, and removes the file.
-/// Returns `None` if the target is no directory.
-fn on_scratch_file<T: Send + 'static>(
-    directory: &DataLocation,
-    plan: &Dataset,
-    action: &str,
-    work: impl FnOnce(BorrowedFd<'_>, &str) -> T + Send + 'static,
-) -> Result<Option<T>, UserError> {
-    let Some(group) = plan.groups.first().filter(|_| directory.existing().is_none()) else { return Ok(None) };
-    let name = format!("{}{:0DIGITS$x}", prefix(0, group), 0);
-    let descriptor = directory.descriptor().try_clone_to_owned();
-    let descriptor = descriptor.map_err(|error| UserError::new(action, error))?;
-    let work = move || {
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        drop(rustix::fs::openat(&descriptor, name.as_str(), flags, Mode::RUSR | Mode::WUSR)?);
-        let result = work(descriptor.as_fd(), &name);
-        rustix::fs::unlinkat(&descriptor, name.as_str(), AtFlags::empty())?;
-        Ok(result)
-    };
-    hang_detection::wait_with_progress(action, || 0, work)?
-        .map(Some)
-        .map_err(|errno: Errno| UserError::new(action, std::io::Error::from(errno)))
 }
 
 /// Returns the offset of a client's part of `file_bytes` in a file of a group.

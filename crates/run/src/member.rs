@@ -10,6 +10,7 @@ use std::sync::atomic::AtomicBool;
 
 use engine::Failure;
 use engine::bytes::{ByteWorker, RecorderTally, Span, SystemCalls};
+use engine::call_flags::CallFlags;
 use engine::clock::{Clock, Monotonic, Timer};
 use engine::data::Content;
 use engine::data_loop::{Calls, DataLoop};
@@ -77,14 +78,15 @@ pub struct Part {
 
 /// Returns the calls of the loop of a test on blocks.
 pub fn calls(data: &DataWork, engine: Engine, lockable_bytes: Option<u64>) -> Calls {
-    let options = Options { uses_iopoll: data.iopoll, uses_sqpoll: data.sqpoll, lockable_bytes };
+    let flags = CallFlags::from_work(data);
+    let options = Options { uses_iopoll: data.iopoll, uses_sqpoll: data.sqpoll, flags, lockable_bytes };
     match engine {
         Engine::Uring => Calls::Ring(options),
         Engine::Nop => Calls::Nop(options),
         Engine::Mmap => Calls::Mapped { is_random: data.access == Access::Random },
         Engine::Null => Calls::Null,
         // Simulated devices have members of their own; bytes have loops of their own.
-        Engine::Sync | Engine::Stdio | Engine::Sim => Calls::Sync,
+        Engine::Sync | Engine::Stdio | Engine::Sim => Calls::Sync(flags),
     }
 }
 

@@ -17,7 +17,7 @@ use model::experiment::{self, Experiment, Variant};
 use model::plan::{Plan, PlannedPhase, PrecisionGoal};
 use model::run::{Conditions, PhaseRecord, Status, TargetProbes};
 use model::target::Target;
-use model::workload::{Arrival, CacheMode, DataVerb, DataWork, OpenRate};
+use model::workload::{Arrival, CacheMode, DataWork, OpenRate};
 use model::{SimDevice, UserError, marker, spec};
 use observe::Root;
 
@@ -287,12 +287,7 @@ impl Session {
             let deadline_ns = Monotonic.now_ns().saturating_add(time_ns);
             on_disk.is_dirty = true;
             let OnDisk { directory, meter, first, .. } = &mut **on_disk;
-            let is_purged = self.plan.precondition.as_ref().is_some_and(|fill| fill.has_purge);
-            if is_purged || self.plan.has_data_test(|data| data.verb == DataVerb::Discard) {
-                dataset::check_discard(directory, plan)?;
-            }
-            let refuses_direct =
-                self.plan.has_data_test(|data| data.direct) && dataset::refuses_direct(directory, plan)?;
+            let refuses_direct = dataset::check_calls(directory, &self.plan, plan)?;
             let (room, moved) = (meter.room().cloned(), meter.activity());
             let (seed, budget, stop) = (self.seed, &self.budget, &self.interrupt);
             let owner = Owner { seed, number, clients, first: first.as_ref(), budget, room };

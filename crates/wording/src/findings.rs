@@ -395,9 +395,16 @@ findings! {
         ReadAheadUnused "read-ahead was not used", "the device read {ratio} bytes per requested byte: part of the read-ahead was not used";
 
     "amplification" "`·`"
-        when "`fsync`"
+        when "`fsync` and `sync=dsync`"
         means "The remark gives the device's bytes and flushes for a small durable write.":
         Amplification "the device's writes and flushes", "the device wrote {ratio} bytes per requested byte and made {flushes} flushes per operation";
+
+    "call_flags" "`·`; `?` if more than half of the data stayed in the page cache"
+        when "`uncached` and `atomic`"
+        means "`·`: what shows the flag's effect. `?`: the flag had none on this file system.":
+        StayedInCache "RWF_DONTCACHE had no effect", "after its uncached calls, the page cache has {cached_share} of the data that it visited: this {file_system} does not drop them";
+        LeftInCache "data left in the page cache", "after its uncached calls, the page cache has {cached_share} of the data (RWF_DONTCACHE)";
+        AtomicRequests "the device's requests for each write", "{device} took {requests} requests for each atomic write (RWF_ATOMIC)";
 
     "one_pass" "`·`"
         when "buffered tests without `passes` that write, or read with a cold cache"

@@ -42,6 +42,9 @@ pub(crate) fn words(observation: &Observation) -> &'static str {
         InDevice { .. } => "{waiting} operations waited on average, with {requests} requests at {device}",
         AtServer { .. } => "{waiting} operations waited on average, with {requests} requests at the server",
         OtherMovedMore { .. } => "another test moved {bytes_per_second} on {device}",
+        TookRoundTrips { .. } => {
+            "an operation took {mean_ns}, as long as {times} round trips of {round_trip_ns} to the server"
+        }
         VirtualDisk {} => "the disk is virtual, so the limit may be the host's",
         DeviceBusy { .. } => "{device} was busy for {busy_share} of the time",
         RateStarted { .. } => "operations started at {ops_per_second}",

@@ -16,6 +16,7 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result, anyhow, ensure};
 use engine::budget::UNLIMITED;
+use engine::call_flags::CallFlags;
 use engine::clock::{Clock, Timer};
 use engine::data_loop::{Calls, DataLoop};
 use engine::files::{self, FileLocation, FileOps, Flows, Part, RoundLimits, VisitOrder, measured, round};
@@ -142,19 +143,25 @@ fn ring(depth: u32, ops: u64, path: Option<&Path>) -> Result<()> {
 
 fn sync_read(ops: u64, path: Option<&Path>) -> Result<()> {
     let (files, size_bytes) = file(path)?;
-    finish(Calls::Sync, Steps::READ, 1, files, Work::random_4k(size_bytes, ops))
+    finish(Calls::Sync(CallFlags::NONE), Steps::READ, 1, files, Work::random_4k(size_bytes, ops))
 }
 
 fn sync_write(ops: u64) -> Result<()> {
     // It never writes into a file that the user names.
     let (files, size_bytes) = file(None)?;
-    finish(Calls::Sync, Steps::WRITE, 1, files, Work::random_4k(size_bytes, ops))
+    finish(Calls::Sync(CallFlags::NONE), Steps::WRITE, 1, files, Work::random_4k(size_bytes, ops))
 }
 
 /// Runs the loop of verbs that are a table.
 fn sync_rw(ops: u64) -> Result<()> {
     let (files, size_bytes) = file(None)?;
-    finish(Calls::Sync, Steps::mix(50, false, SEED), 1, files, Work::random_4k(size_bytes, ops))
+    finish(
+        Calls::Sync(CallFlags::NONE),
+        Steps::mix(50, false, SEED),
+        1,
+        files,
+        Work::random_4k(size_bytes, ops),
+    )
 }
 
 fn mapped_read(ops: u64) -> Result<()> {

@@ -5,7 +5,6 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use model::{Limiter, numbers};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -30,7 +29,7 @@ struct File {
 pub struct Case {
     /// Its name, unique in its file.
     pub name: String,
-    /// Its setup in words, for the table in `docs/limiters.md`.
+    /// Its setup in words.
     pub built: String,
     /// Directory of `crates/observe/tests/fixtures` that gets the tree of files that the case records.
     pub fixture: Option<String>,
@@ -107,31 +106,6 @@ impl Case {
     /// Returns true if a kernel of that version can build it.
     pub fn runs_on(&self, version: &str) -> bool {
         self.kernels.is_empty() || self.kernels.iter().any(|known| known == version)
-    }
-
-    /// Returns what skye must say, for people: limiters, rates and texts.
-    pub fn expectations(&self) -> Vec<String> {
-        let title = |value: &Value| {
-            let limiter = serde_json::from_value::<Limiter>(value.clone()).ok();
-            limiter.map_or_else(|| value.to_string(), |limiter| limiter.title().to_owned())
-        };
-        let last = |pointer: &str| pointer.rsplit('/').next().unwrap_or_default().to_owned();
-        let limiters = self.equals.iter().filter(|(pointer, _)| last(pointer) == "limiter");
-        let either = self.one_of.iter().filter(|(pointer, _)| last(pointer) == "limiter");
-        let either = either.map(|(_, values)| values.iter().map(title).collect::<Vec<_>>().join(" or "));
-        let near = self.near.iter().map(|(pointer, (value, percent))| {
-            let value = match last(pointer).as_str() {
-                "ops_per_second" => format!("{}/s", numbers::thousands(*value as u64)),
-                "bytes_per_second" => format!("{} MB/s", value / 1e6),
-                name => format!("{name} {}", numbers::latency(*value as u64)),
-            };
-            format!("{value} ± {percent} %")
-        });
-        let texts = self.expected_texts.iter().map(|text| format!("“{text}”"));
-        let mut words: Vec<_> =
-            limiters.map(|(_, value)| title(value)).chain(either).chain(near).chain(texts).collect();
-        words.dedup();
-        words
     }
 
     /// Writes the scripts of the case.

@@ -39,6 +39,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
         reading.time_spent(),
         reading.dominant_wait(&classes),
         reading.at_target().filter(|_| reading.waits_in_target() == Some(true)),
+        reading.took_round_trips(),
         reading.network_use().filter(|_| lookups::requests_share(&reading.input) >= Some(1.0)),
     ];
     // Without experiments, a few small operations at a time are most likely limited by latency.

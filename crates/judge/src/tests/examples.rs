@@ -863,6 +863,9 @@ examples! {
     fsync_with_one_flush_each: amplification REMARK, "fsync",
         |w| w.frames(|frame| frame.devices[1].flushes = 10_000);
     random_writes_without_fsync: amplification QUIET, "write:rnd4k", |_| {};
+    uncached_reads_that_stay: call_flags SUSPECT, "read:uncached",
+        |w| w.record.seen.residency.as_mut().unwrap().after = Some(0.9);
+    cached_reads: call_flags QUIET, "read:buffered", |_| {};
 
     complete_read_pass: one_pass REMARK, "read:buffered",
         |w| w.record.counts.passes = 1.0;

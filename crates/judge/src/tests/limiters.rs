@@ -348,6 +348,12 @@ cases! {
         clean("read:rnd4k:q32").blocked().queues(31.0).answers(0.8, 0.0);
     remote_queue_depth_1: RemoteLatency Likely,
         clean("read:rnd4k").blocked().remote(0.97).sleeps(&[("request_wait_answer", 0.95)]);
+    remote_queue_depth_1_over_a_far_line: RemoteLatency Likely,
+        with(clean("read:rnd4k").blocked().remote(0.97).sleeps(&[("request_wait_answer", 0.95)]), |world| {
+            let line = Layer::new(LayerKind::Line, "eth0");
+            world.target().layers = vec![Layer { round_trip_ns: Some(20_000_000), ..line }];
+            world.latency().mean = 61_000_000;
+        });
     remote_queue_depth_1_with_experiments: RemoteLatency Confirmed,
         clean("read:rnd4k").blocked().remote(0.97).sleeps(&[("request_wait_answer", 0.95)]).answers(0.98, 0.0);
     queue_depth_128_without_experiments: DeviceOps Likely, clean("read:rnd4k:q128").blocked().queues(120.0);

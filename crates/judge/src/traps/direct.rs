@@ -2,7 +2,7 @@
 
 use model::advice::Advice;
 use model::disturbance::SHARE_MAX;
-use model::figure::{Bytes, Ratio, Share};
+use model::figure::{Bytes, Mean, Ratio, Share};
 use model::finding::Finding;
 use model::plan::PlannedPhase;
 use model::run::{Load, PhaseRecord};
@@ -11,7 +11,7 @@ use model::workload::DataVerb;
 
 use crate::{JudgeInput, TrapFinding};
 
-traps!(unwritten_extents, o_direct_ineffective, device_disagrees, counters_disagree);
+traps!(unwritten_extents, o_direct_ineffective, device_disagrees, counters_disagree, call_flags);
 
 /// Direct I/O and the device's counters must agree within this share; they differ by permilles where all is well.
 const AGREEMENT: f64 = 0.02;
@@ -58,28 +58,55 @@ pub(crate) fn o_direct_ineffective(input: &JudgeInput<'_>) -> Option<TrapFinding
     }
     // With a sync after each write, a bypassed cache and one that is emptied each time move the same bytes.
     let missing = input.ratio().filter(|ratio| *ratio < DIRECT_SHARE_MIN && data.verb != DataVerb::Fsync);
-    let visited = input.record.counts.passes.min(1.0);
-    // Pages that someone else holds were there before, and direct I/O bypasses them all the same.
-    let cached = input
-        .record
-        .seen
-        .residency
-        .as_ref()
-        .and_then(|residency| Some(residency.after? - residency.before.unwrap_or(0.0)))
-        .filter(|grown| visited > 0.0 && *grown > NEGLIGIBLE && grown / visited > DIRECT_SHARE_MIN);
+    let cached = cached(input).filter(|cached| cached.visited_share > DIRECT_SHARE_MIN);
     // Each sync writes metadata, and dirties its pages first.
     let dirtied = dirtied_share(input)
         .filter(|share| DIRTIED_RATIO.contains(share) && !data.syncs_each() && may_buffer(input));
     let file_system = input.target().file_system.as_str().into();
     let finding = match (missing, cached, dirtied) {
         (Some(ratio), ..) => Finding::DirectMissedDevice { moved_share: Share(ratio), file_system },
-        (None, Some(share), _) => Finding::DirectFilledCache { cached_share: Share(share), file_system },
+        (None, Some(cached), _) => {
+            Finding::DirectFilledCache { cached_share: Share(cached.share), file_system }
+        }
         (None, None, Some(share)) => {
             Finding::DirectMadeDirty { dirtied_share: Share(share.min(1.0)), file_system }
         }
         (None, None, None) => return None,
     };
     Some(TrapFinding::new(finding, [why_buffered(input)]))
+}
+
+/// Counters that show the effect of a call's flag.
+fn call_flags(input: &JudgeInput<'_>) -> Option<TrapFinding> {
+    let data = input.data_in_files()?;
+    if data.uncached {
+        let cached_share = Share(cached(input)?.visited_share);
+        let file_system = input.target().file_system.as_str().into();
+        let finding = match cached_share.0 > DIRECT_SHARE_MIN {
+            true => Finding::StayedInCache { cached_share, file_system },
+            false => Finding::LeftInCache { cached_share },
+        };
+        return Some(finding.into());
+    }
+    let device = input.device().filter(|_| data.atomic && !data.reads())?;
+    let requests = Mean(device.operations as f64 / input.record.counts.ops.max(1) as f64);
+    Some(Finding::AtomicRequests { device: device.name.as_str().into(), requests }.into())
+}
+
+/// Data that the page cache has after a test and had not before.
+struct Cached {
+    /// As a share of all data.
+    share: f64,
+    /// As a share of the data that the test visited; 0 if it is negligible.
+    visited_share: f64,
+}
+
+fn cached(input: &JudgeInput<'_>) -> Option<Cached> {
+    let visited = input.record.counts.passes.min(1.0);
+    let residency = input.record.seen.residency.as_ref().filter(|_| visited > 0.0)?;
+    // Pages that someone else holds were there before, and these calls leave them.
+    let share = residency.after? - residency.before.unwrap_or(0.0);
+    Some(Cached { share, visited_share: if share > NEGLIGIBLE { share / visited } else { 0.0 } })
 }
 
 /// Returns true if this file system is known to buffer direct writes. Dirtied pages are counted for the whole machine:

@@ -6,7 +6,7 @@ use crate::size;
 use crate::spec;
 use crate::target::Backing;
 use crate::user_error::UserError;
-use crate::workload::{DataVerb, DataWork, Engine, RequestedEngine, Workload};
+use crate::workload::{DataVerb, DataWork, Engine, RequestedEngine, SyncMode, Workload};
 
 /// Chooses how a test is issued, and its replacement if that engine has no depth.
 ///
@@ -123,7 +123,7 @@ pub fn suits_ring(requested: &Workload) -> bool {
     requested.iodepth > 1
         && requested.data().is_some_and(|data| {
             // A ring would hand each discard to a thread of the kernel.
-            let waits = data.syncs_each() || data.verb == DataVerb::Discard;
+            let waits = (data.syncs_each() && data.sync != SyncMode::Dsync) || data.verb == DataVerb::Discard;
             data.engine.is_none() && data.direct && !waits
         })
 }

@@ -35,7 +35,7 @@ pub(super) fn stop_of(
     let counted = ops.is_some() || bytes.is_some() || passes.is_some();
     let once = match &workload.work {
         Work::Data(data) => {
-            let buffered = !data.direct && engine.needs_files();
+            let buffered = !data.direct && !data.uncached && engine.needs_files();
             // A second pass would read what the first left in memory.
             let rereads = data.reads() && cache != CacheMode::Warm && cache != CacheMode::AsIs;
             // A second pass would replace blocks that wait in memory, and only the last version would become durable.

@@ -58,7 +58,9 @@ pub const FIO_KEYS: &[FioKey] = &[
     key(&["fsync"], Test, "`sync=N`, which is `fdatasync`"),
     key(&["end_fsync"], Test, "`sync=end`, the default"),
     key(&["fsync_on_close"], Test, "`sync=end`, the default"),
-    key(&["sync"], Test, "`sync=each`: `fdatasync` after each write"),
+    key(&["sync"], Test, "`sync=dsync`: each write is durable when it returns"),
+    key(&["uncached"], Test, "`uncached`"),
+    key(&["atomic"], Test, "`atomic`"),
     key(&["rate_iops"], Test, "`rate=N`, of all threads together: an open loop"),
     key(&["rate"], Test, "`rate=SIZE/s`, of all threads together: an open loop"),
     key(&["rate_process"], Test, "`rate=N,poisson`"),
@@ -193,10 +195,12 @@ pub const FIO_KEYS: &[FioKey] = &[
         "a test has one block size; use a test for each, or `--sweep 4k..1m`",
     ),
     key(
-        &["nrfiles", "openfiles", "file_service_type", "filename_format", "opendir"],
+        &["nrfiles", "openfiles", "file_service_type", "filename_format"],
         Missing,
         "`files=N` is the number of files of all threads together",
     ),
+    key(&["opendir"], Missing, "skye makes its files; give it one file as the target to read that"),
+    key(&["cpuload", "cpuchunks"], Missing, "start another program for load on the CPUs"),
     key(
         &["offset", "offset_increment", "offset_align"],
         Missing,
@@ -274,6 +278,10 @@ pub const FIO_KEYS: &[FioKey] = &[
         "`skye run --dry-run` shows what a run would do",
     ),
 ];
+
+/// Values by which a key that skye does not have changes nothing.
+const NEUTRAL: &[(&str, &str)] =
+    &[("nrfiles", "1"), ("offset", "0"), ("thinktime", "0"), ("startdelay", "0"), ("fadvise_hint", "1")];
 
 /// A job of fio, and the same test as a SPEC.
 #[derive(Debug)]
@@ -393,6 +401,11 @@ impl FioKey {
                 && known.as_bytes().iter().zip(name).all(|(one, other)| is_same(one, other))
         };
         FIO_KEYS.iter().find(|key| key.names.iter().any(is_name))
+    }
+
+    /// Returns true for a value by which a key that skye does not have changes nothing.
+    pub(super) fn is_neutral(&self, value: &str) -> bool {
+        NEUTRAL.iter().any(|(name, neutral)| self.names.contains(name) && value == *neutral)
     }
 
     /// Returns what stands for the key here, as a sentence without its end.

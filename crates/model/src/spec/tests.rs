@@ -410,7 +410,7 @@ fn spec_error_suggests_the_nearest_keyword() {
     assert_eq!(problem("read:shared=1"), "`shared=1`: `shared` takes no value");
     assert_eq!(problem("read:read=20"), "`read=20` does not apply to read");
     assert_eq!(problem("create:q4"), "file operations have no depth; use t4 for several at once");
-    assert_eq!(problem("write:sync=now"), "`sync=now`: use sync=none|close|end|each|N");
+    assert_eq!(problem("write:sync=now"), "`sync=now`: use sync=none|close|end|each|dsync|N");
     // A refusal names only what the verb takes.
     assert_eq!(problem("byte-write:sync=now"), "`sync=now`: use sync=none|close|end");
     assert_eq!(problem("byte-write:sync"), "`sync`: use sync=none|close|end");

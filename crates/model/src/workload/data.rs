@@ -15,6 +15,10 @@ fn moves_blocks(work: &DataWork) -> bool {
     in_blocks(work) && work.verb != DataVerb::Discard
 }
 
+fn writes_blocks(work: &DataWork) -> bool {
+    moves_blocks(work) && work.verb.writes()
+}
+
 fn is_rw(work: &DataWork) -> bool {
     work.verb == DataVerb::Rw
 }
@@ -41,6 +45,16 @@ keys! {
         label Label::Key; "bypasses the page cache (`O_DIRECT`); the default of tests in blocks, except `rewrite`";
     key "buffered" "" [set_buffered, value_of_buffered] for |work| work.verb != DataVerb::Discard, "";
         label Label::Key; "uses the page cache";
+
+    /// True if the pages of each call leave the page cache after it (`RWF_DONTCACHE`).
+    field uncached: bool = false;
+    key "uncached" "" [uncached: Flag] for moves_blocks, "";
+        label Label::Key; "through the page cache, whose pages are dropped after each call (`RWF_DONTCACHE`, Linux 6.14)";
+
+    /// True if a crash leaves each block either whole or unwritten (`RWF_ATOMIC`).
+    field atomic: bool = false;
+    key "atomic" "" [atomic: Flag] for writes_blocks, "";
+        label Label::Key; "writes each block whole or not at all (`RWF_ATOMIC`, Linux 6.11); direct, on a device that can";
 
     /// Exponent of Zipf's law, by which blocks are drawn; `None` if each is visited once in a pass.
     field zipf: Option<Theta> = None;
@@ -75,7 +89,7 @@ keys! {
     field sync_every: Option<u32> = None;
     key "sync" (SYNC_FORM) [set_sync, value_of_sync] for |work| in_blocks(work) && work.verb.writes(), "";
         label Label::Key;
-        "when writes are synced: never, at the end within the measured time (default), each, or in `write` and `rw` after each N of a thread; `close` only closes the files in that time, which makes a network file system send its data";
+        "when writes are synced: never, at the end within the measured time (default), each, or in `write` and `rw` after each N of a thread; `dsync` makes each write durable by itself (`RWF_DSYNC`); `close` only closes the files in that time, which makes a network file system send its data";
     key "sync" "none|close|end" [sync: Words] for |work| work.verb.is_bytes() && work.verb.writes(), "";
         label Label::Key; "as above, without `each`";
 
@@ -189,16 +203,20 @@ keys! {
 }
 
 /// Form of `sync` in tests on blocks.
-const SYNC_FORM: &str = "none|close|end|each|N";
+const SYNC_FORM: &str = "none|close|end|each|dsync|N";
 
 fn set_sync(work: &mut DataWork, value: &str) -> Result<(), String> {
+    let can_choose = matches!(work.verb, DataVerb::Write | DataVerb::Rw);
     (work.sync, work.sync_every) = match value.parse::<u32>() {
         Ok(0) => return Err("`sync=0`: use sync=none for no sync".into()),
         Ok(1) => (SyncMode::Each, None),
-        Ok(writes) if matches!(work.verb, DataVerb::Write | DataVerb::Rw) => (SyncMode::End, Some(writes)),
+        Ok(writes) if can_choose => (SyncMode::End, Some(writes)),
         Ok(_) => return Err(format!("`sync={value}`: {} syncs after each write; use sync=each", work.verb)),
         Err(_) => (Words.parse("sync", SYNC_FORM, value)?, None),
     };
+    if work.sync == SyncMode::Dsync && !can_choose {
+        return Err(format!("`sync=dsync` is for write and rw; use sync=each with {}", work.verb));
+    }
     Ok(())
 }
 
@@ -274,6 +292,6 @@ impl DataWork {
 
     /// Returns true if it makes its writes durable while it runs, each or several at a time.
     pub fn syncs_each(&self) -> bool {
-        self.verb == DataVerb::Fsync || self.sync == SyncMode::Each || self.sync_every.is_some()
+        self.verb == DataVerb::Fsync || self.sync.is_each() || self.sync_every.is_some()
     }
 }

@@ -4,13 +4,12 @@
 //! nothing else on the machine can be the one.
 
 use std::collections::BTreeSet;
-use std::net::IpAddr;
 
 use model::layer::LayerKind;
 use rustix::fs::{AtFlags, CWD, FileType, StatxFlags, readlinkat, statx};
 
-use super::{Added, Graph, Source, connections};
-use crate::netlink::unix_pairs;
+use super::{Added, Graph, Source};
+use crate::netlink::{tcp_sockets, unix_pairs};
 use crate::parse::mountinfo::Mount;
 use crate::parse::process_stat;
 use crate::parse::tcp_sockets::TcpSocket;
@@ -70,10 +69,10 @@ impl<'a> Graph<'a> {
     pub(super) fn add_connections(&mut self, at: usize, process: i32, seen: &mut BTreeSet<i32>) {
         seen.insert(process);
         let daemons = self.daemons.get_or_insert_with(|| Daemons::find(self.root));
-        let addresses = daemons.addresses_of(self.root, process);
+        let sockets = daemons.connections_of(self.root, process);
         let is_connected = |helper: &i32| daemons.is_connected(self.root, *helper, &mut seen.clone());
         let helpers: Vec<_> = daemons.helpers_of(process).into_iter().filter(is_connected).collect();
-        self.add_lines(at, &addresses);
+        self.add_lines(at, &sockets);
         for helper in helpers {
             if let Some(Added { at, is_new: true }) = self.add_process(at, helper) {
                 self.add_connections(at, helper, seen);
@@ -126,7 +125,7 @@ pub(super) struct Daemons {
     /// The others.
     others: Vec<i32>,
     /// Inodes of open sockets, each with its process.
-    sockets: Vec<(u64, i32)>,
+    sockets: Vec<(u32, i32)>,
     /// Each process with its parent.
     parents: Vec<(i32, i32)>,
     /// Pairs of Unix sockets without a name.
@@ -146,7 +145,7 @@ impl Daemons {
             None => found.is_partial = true,
         }
         if root.is_system() {
-            (found.pairs, found.connections) = (unix_pairs(), connections(root));
+            (found.pairs, found.connections) = (unix_pairs(), tcp_sockets());
         }
         let mut count = 0;
         for process in processes {
@@ -182,28 +181,28 @@ impl Daemons {
     /// Returns the programs that a process uses: those at the other end of its socket pairs, and its children.
     fn helpers_of(&self, process: i32) -> BTreeSet<i32> {
         let of =
-            |inode: u64| self.sockets.iter().filter(move |(other, _)| *other == inode).map(|(_, of)| *of);
-        let is_own = |pair: &&Pair| of(pair.inode.into()).any(|holder| holder == process);
+            |inode: u32| self.sockets.iter().filter(move |(other, _)| *other == inode).map(|(_, of)| *of);
+        let is_own = |pair: &&Pair| of(pair.inode).any(|holder| holder == process);
         let own = self.pairs.iter().filter(is_own);
-        let peers = own.flat_map(|pair| of(pair.peer.into()));
+        let peers = own.flat_map(|pair| of(pair.peer));
         let children = self.parents.iter().filter(|(_, parent)| *parent == process).map(|(child, _)| *child);
         peers.chain(children).filter(|other| *other != process).collect()
     }
 
-    /// Returns the addresses that a process is connected to by TCP; none in another network namespace.
-    fn addresses_of(&self, root: &Root, process: i32) -> Vec<IpAddr> {
+    /// Returns the TCP connections of a process; none in another network namespace.
+    fn connections_of(&self, root: &Root, process: i32) -> Vec<TcpSocket> {
         let namespace = |process: &str| link(root, &format!("proc/{process}/ns/net"));
         if namespace(&process.to_string()) != namespace("self") {
             return Vec::new();
         }
         let is_own = |socket: &&TcpSocket| self.sockets.contains(&(socket.inode, process));
-        self.connections.iter().filter(is_own).map(|socket| socket.remote).collect()
+        self.connections.iter().filter(is_own).copied().collect()
     }
 
     /// Returns true if a process, or one that works for it, is connected to a server. `seen` has those that do not count.
     fn is_connected(&self, root: &Root, process: i32, seen: &mut BTreeSet<i32>) -> bool {
         seen.insert(process)
-            && (!self.addresses_of(root, process).is_empty()
+            && (!self.connections_of(root, process).is_empty()
                 || self.helpers_of(process).into_iter().any(|helper| self.is_connected(root, helper, seen)))
     }
 
@@ -239,7 +238,7 @@ fn directories(root: &Root, mounts: &[Mount], process: i32) -> BTreeSet<u64> {
 }
 
 /// Returns the inode in the link of a descriptor: "socket:[123]".
-fn socket_inode(link: &str) -> Option<u64> {
+fn socket_inode(link: &str) -> Option<u32> {
     link.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
 }
 

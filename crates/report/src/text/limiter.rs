@@ -1,5 +1,6 @@
 //! The limiter of a row, as text for the tables and for the paragraphs below them.
 
+use model::numbers::latency;
 use model::observation::Observation;
 use model::run::{Confidence, OperationVerdict, PhaseRecord};
 use model::{Experiment, Limiter};
@@ -48,7 +49,8 @@ pub(crate) fn cell(phase: &PhaseRecord, room: usize) -> Option<(String, anstyle:
     let with_gain = gain(phase, limiter).map(|(depth, gain)| {
         [format!("{whole}; {depth} gives +{gain}"), format!("{whole}; {depth} +{gain}")]
     });
-    let forms: Vec<_> = with_gain.into_iter().flatten().chain([whole, shorter, least]).collect();
+    let far = round_trips(phase, limiter).map(|trips| format!("{whole}, {trips}"));
+    let forms: Vec<_> = with_gain.into_iter().flatten().chain(far).chain([whole, shorter, least]).collect();
     let fitting = forms.iter().find(|form| display_width(form) <= room);
     Some((fitting.cloned().unwrap_or_else(|| fit(&forms[forms.len() - 1], room)), colour))
 }
@@ -92,6 +94,18 @@ fn place(phase: &PhaseRecord, limiter: Limiter) -> String {
 
 fn is_latency(limiter: Limiter) -> bool {
     matches!(limiter, Limiter::DeviceLatency | Limiter::RemoteLatency)
+}
+
+/// Returns the round trips that an operation takes, if latency is the limit and TCP measured one: "3.1 round trips of 20 ms".
+fn round_trips(phase: &PhaseRecord, limiter: Limiter) -> Option<String> {
+    let of = |observation: &Observation| match observation {
+        Observation::TookRoundTrips { times, round_trip_ns, .. } => {
+            Some(format!("{:.1} round trips of {}", times.0, latency(round_trip_ns.0)))
+        }
+        _ => None,
+    };
+    let verdict = phase.judged.verdict.as_ref().filter(|_| is_latency(limiter))?;
+    verdict.observations.iter().find_map(of)
 }
 
 /// Returns the gain by more depth, if latency or a mix is the limit and an experiment showed it: "q32" and "45 %".

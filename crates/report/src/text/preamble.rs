@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use model::FileVerb;
 use model::layer::LayerKind;
+use model::numbers::latency;
 use model::plan::Plan;
 use model::run::Environment;
 use model::size;
@@ -221,7 +222,9 @@ fn chain(target: &Target, at: usize, named: &mut HashSet<usize>) -> String {
     let is_it = |device: &&Device| layer.kind == LayerKind::Device && device.name == layer.name;
     let device = target.device_stack.iter().find(is_it);
     let details = device.filter(|_| !layer.below.is_empty()).map_or(&[][..], |device| &device.details);
-    let remarks: Vec<_> = details.iter().chain(&layer.hidden).map(|remark| printable(remark)).collect();
+    let round_trip = layer.round_trip_ns.map(|time_ns| format!("round trip {}", latency(time_ns)));
+    let remarks: Vec<_> =
+        details.iter().chain(&round_trip).chain(&layer.hidden).map(|remark| printable(remark)).collect();
     if !remarks.is_empty() {
         text.push_str(&format!(" ({})", remarks.join(", ")));
     }

@@ -83,6 +83,20 @@ fn too_little_space_is_refused() {
 }
 
 #[test]
+fn unsupported_flag_of_calls_is_named_before_layout() {
+    xtask::require!(root, tmpfs);
+    let tmpfs = Tmpfs::new("16m", None);
+    let run = |test: &str| {
+        let program =
+            skye().arg("run").arg(tmpfs.path()).words("--size 1m --time 0.1 --allow low-space --test");
+        program.arg(test).run().did_not_panic().exits(1)
+    };
+    run("write:seq64k:uncached").stderr_contains(&["RWF_DONTCACHE needs Linux 6.14", "drop uncached"]);
+    run("write:rnd4k:atomic").stderr_contains(&["RWF_ATOMIC needs Linux 6.11", "drop atomic"]);
+    assert_nothing_left(tmpfs.path());
+}
+
+#[test]
 fn too_few_inodes_are_refused() {
     xtask::require!(root, tmpfs);
     let tmpfs = Tmpfs::new("16m", Some(100));

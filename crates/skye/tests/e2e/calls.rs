@@ -99,3 +99,26 @@ fn each_nth_write_is_followed_by_sync() {
     let calls = text.lines().filter(|line| line.contains("fdatasync(")).count();
     assert!(calls >= 15, "{text}");
 }
+
+#[test]
+fn flags_of_a_test_are_in_each_call() {
+    xtask::require!(strace);
+    let home = scratch(32 << 20);
+    let trace = home.path().join("trace");
+    let calls = "trace=preadv2,pwritev2";
+    skye()
+        .arg("run")
+        .arg(home.path())
+        .words("--size 4m --time 20 --no-probe --no-save --allow low-space,busy -q")
+        .words("--test write:rnd4k:sync=dsync:ops=40 --test rw:rnd4k:sync=dsync:read=0:q8:engine=sync:ops=40")
+        .through("strace", &["-f", "-qq", "-y", "-e", calls, "-o", trace.to_str().unwrap()])
+        .run()
+        .did_not_panic()
+        .exits(0);
+    let text = fs::read_to_string(&trace).unwrap();
+    // The same calls on memory, for the ceiling, are on other files.
+    let on_target = format!("<{}", home.path().display());
+    let is_synced =
+        |line: &&str| line.contains("pwritev2(") && line.contains(&on_target) && line.contains("RWF_DSYNC");
+    assert_eq!(text.lines().filter(is_synced).count(), 80, "{text}");
+}

@@ -143,6 +143,7 @@ impl Job {
                 }
                 Meaning::Test | Meaning::Always => Ok(()),
                 Meaning::ForRun => Err(format!("`{word}` is for all tests: {}", key.advice())),
+                Meaning::Missing if key.is_neutral(value) => Ok(()),
                 Meaning::Missing => Err(format!("`{word}`: {}", key.advice())),
             };
         } else {
@@ -162,7 +163,7 @@ impl Job {
             false => DATA_KEYS.iter().any(|key| key.name.eq_ignore_ascii_case(name)),
         };
         let is_meant = match name {
-            "direct" | "buffered" => is_fio || !value.is_empty(),
+            "direct" | "buffered" | "uncached" | "atomic" => is_fio || !value.is_empty(),
             // In bytes, and files that are opened for synchronous writes.
             "rate" => is_fio && !value.contains(['/', '%']),
             "sync" => is_fio && matches!(value, "0" | "1" | "none" | "sync" | "dsync"),
@@ -339,7 +340,7 @@ impl Job {
             return Err("fsync and fdatasync are one key here; drop one of them".into());
         }
         let word = match fdatasync.max(fsync) {
-            0 if is_synchronous => "sync=each".to_owned(),
+            0 | 2.. if is_synchronous => "sync=dsync".to_owned(),
             0 if is_at_end => return Ok(Some("sync=end".into())),
             0 => {
                 if self.value("rw").is_some() {
@@ -348,10 +349,9 @@ impl Job {
                 return Ok(None);
             }
             1 => "sync=each".to_owned(),
-            _ if is_synchronous => "sync=each".to_owned(),
             writes => format!("sync={writes}"),
         };
-        if is_synchronous || fsync > 0 {
+        if fsync > 0 {
             notes.push("syncs are fdatasync here".into());
         }
         Ok(Some(word))
@@ -412,9 +412,13 @@ impl Job {
                 ));
             }
         }
-        for (name, word) in
-            [("hipri", "iopoll"), ("sqthread_poll", "sqpoll"), ("zero_buffers", "compress=100")]
-        {
+        for (name, word) in [
+            ("hipri", "iopoll"),
+            ("sqthread_poll", "sqpoll"),
+            ("zero_buffers", "compress=100"),
+            ("uncached", "uncached"),
+            ("atomic", "atomic"),
+        ] {
             words.extend(self.parsed(name, flag)?.filter(|is_on| *is_on).map(|_| word.to_owned()));
         }
         for (name, word) in [("buffer_compress_percentage", "compress"), ("dedupe_percentage", "dedupe")] {

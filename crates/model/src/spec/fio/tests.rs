@@ -60,7 +60,10 @@ fn words_of_other_programs_are_translated() {
         ("rw=randread:fsync=1:rwmixread=70", "read:rnd4k:buffered"),
         ("rw=trim:direct=1", "discard:seq4k"),
         ("rw=randrw:rwmixwrite=30:direct=0", "rw:rnd4k:buffered:read=70"),
-        ("rw=write:sync=1:buffered=0", "write:seq4k:direct:sync=each"),
+        ("rw=write:sync=1:buffered=0", "write:seq4k:direct:sync=dsync"),
+        ("rw=randread:uncached=1", "read:rnd4k:buffered:uncached"),
+        ("rw=read:offset=0:nrfiles=1:fadvise_hint=1", "read:seq4k:buffered"),
+        ("rw=randwrite:direct=1:atomic=1:bs=16k", "write:rnd16k:direct:atomic"),
     ] {
         assert_eq!(spec_of(theirs), expected, "{theirs}");
         parse(expected, &Defaults::default()).unwrap();
