@@ -40,7 +40,7 @@ fn pages() -> Result<Vec<(PathBuf, String)>> {
     )];
     let limiters = (page("limiters.md"), limiters::generate());
     let exam = (page("exam.md"), rigs::random::page()?);
-    let remarks = [("| code | mark | when | meaning |", codes())];
+    let remarks = [("| code | mark | meaning |", codes())];
     let guide = [("| layer | counts | takes at most | may answer itself |", layers())];
     let fio = [
         ("| purpose | keys of fio | test of skye |", fio_examples(FIO_EXAMPLES, true)),
@@ -145,8 +145,9 @@ fn layers() -> String {
 
 /// Returns a row for each code of findings.
 fn codes() -> String {
-    let cells = |FindingHelp { code, mark, when, meaning }: &FindingHelp| {
-        row(&[format!("`{code}`"), (*mark).into(), (*when).into(), (*meaning).into()])
+    let cells = |FindingHelp { code, mark, meaning, .. }: &FindingHelp| {
+        let signs: Vec<_> = ["`!`", "`?`", "`·`"].into_iter().filter(|sign| mark.contains(sign)).collect();
+        row(&[format!("`{code}`"), signs.join(" "), (*meaning).into()])
     };
     FINDING_HELP.iter().map(cells).collect()
 }

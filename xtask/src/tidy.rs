@@ -4,6 +4,7 @@
 
 mod crates;
 mod english;
+mod pages;
 mod prose;
 mod source;
 mod text;
@@ -72,6 +73,8 @@ pub const RULES: &[Rule] = &[
     Rule { requirement: "files in ARCHITECTURE.md and CONTRIBUTING.md exist", check: text::named_files },
     Rule { requirement: "CONTRIBUTING.md and .ci/run list every capability", check: text::capabilities },
     Rule { requirement: "no page denies a feature of skye", check: text::denials },
+    Rule { requirement: "each page is within its budget of words", check: pages::budgets },
+    Rule { requirement: "links in pages lead somewhere", check: pages::links },
     Rule { requirement: "all pages have the oldest Rust of Cargo.toml", check: text::oldest_rust },
 ];
 

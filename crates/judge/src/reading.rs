@@ -8,7 +8,7 @@ use model::figure::{
 use model::observation::Observation;
 use model::run::{Frame, Response, SampledThreads, SystemUse, TimeBreakdown, WaitChannel};
 use model::target::{Backing, Device};
-use model::workload::DataWork;
+use model::workload::{Arrival, DataWork};
 
 use crate::JudgeInput;
 use crate::experiments::{
@@ -79,8 +79,14 @@ impl<'a> Reading<'a> {
 
     /// Returns the mean time of an operation beside the shortest round trip of the lines to the server, where TCP measured one.
     pub fn took_round_trips(&self) -> Option<Observation> {
-        let round_trip_ns =
-            self.input.target().layers.iter().filter_map(|layer| layer.round_trip_ns).min()?;
+        // With several lines, or several operations of a thread in flight, it would say little.
+        let mut round_trips = self.input.target().layers.iter().filter_map(|layer| layer.round_trip_ns);
+        let (round_trip_ns, others) = (round_trips.next()?, round_trips.count());
+        let workload = &self.input.phase.workload;
+        let is_closed = workload.data().is_none_or(|data| data.arrival == Arrival::Closed);
+        if others > 0 || workload.iodepth > 1 || !is_closed || self.input.plan.clients.is_some() {
+            return None;
+        }
         let mean_ns = self.input.record.figures.latency_ns.as_ref()?.mean;
         let times = Mean(mean_ns as f64 / round_trip_ns.max(1) as f64);
         Some(Observation::TookRoundTrips {

@@ -109,8 +109,8 @@ impl Experiment {
                 let Work::Data(data) = &mut workload.work else { return None };
                 let (from, factor) = (data.block_bytes, u64::from(FACTOR));
                 data.block_bytes = if from >= LARGE_BYTES { from / factor } else { from * factor };
-                // Read-ahead merges the blocks of a sequential test into larger ones.
-                if data.is_stream() {
+                // Read-ahead merges the blocks of a sequential test into larger ones. Few sizes are atomic.
+                if data.is_stream() || data.atomic {
                     return None;
                 }
                 (

@@ -144,6 +144,7 @@ fn parse_data<'a>(
         }
         (data.access, data.block_bytes) = pattern;
     }
+    check_call_flags(&mut data, is_direct_explicit)?;
     if data.verb == DataVerb::Read && !data.direct {
         data.shift = data.shift.or(defaults.shift);
     }
@@ -178,7 +179,6 @@ fn parse_data<'a>(
     }
     check_mapping(&mut data, is_direct_explicit)?;
     check_ring(&data)?;
-    check_call_flags(&mut data, is_direct_explicit)?;
     check_syncs(&data)?;
     check_discard(&data)?;
     check_fresh(&mut data)?;

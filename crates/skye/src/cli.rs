@@ -761,4 +761,66 @@ mod tests {
         assert_eq!(words("skye -v list"), ["skye", "-v", "list"]);
         assert_eq!(words("skye --version"), ["skye", "--version"]);
     }
+
+    /// Returns the commands of a page: lines of its code blocks, and code spans, that begin with `skye `. The flag is true for a
+    /// span. A command ends before a comment, a redirection and another command.
+    fn commands_of(page: &str) -> Vec<(String, bool)> {
+        let mut is_code = false;
+        let mut commands = Vec::new();
+        for line in page.replace("\\\n", " ").lines() {
+            if line.starts_with("```") {
+                is_code = !is_code;
+            }
+            let spans = line.split('`').skip(1).step_by(2).filter(|_| !is_code);
+            let whole = line.strip_prefix("$ ").unwrap_or(line);
+            let found = spans.chain(Some(whole).filter(|_| is_code));
+            let found =
+                found.filter_map(|text| text.strip_prefix("sudo ").unwrap_or(text).strip_prefix("skye "));
+            let ends = [" #", " >", " |", " &", ";"];
+            let cut = |text: &str| {
+                ends.iter().fold(text.to_owned(), |text, end| text.split(end).next().unwrap_or("").to_owned())
+            };
+            // A line of output begins with the name, too, and then has its version or a separator.
+            let is_command = |text: &String| !text.contains(" · ") && !text.starts_with(['·', '…', '0']);
+            commands.extend(found.map(cut).filter(is_command).map(|text| (text, !is_code)));
+        }
+        commands
+    }
+
+    #[test]
+    fn commands_of_pages_are_understood() {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let docs = std::fs::read_dir(root.join("docs")).unwrap().map(|entry| entry.unwrap().path());
+        let (mut count, mut wrong) = (0, Vec::new());
+        for page in
+            docs.chain([root.join("README.md")]).filter(|path| path.extension().is_some_and(|e| e == "md"))
+        {
+            for (command, is_span) in commands_of(&std::fs::read_to_string(&page).unwrap()) {
+                let words = shlex::split(&command).unwrap_or_else(|| panic!("{command}"));
+                // A variable of the shell with several words.
+                let words = words.into_iter().filter(|word| word != "$tests");
+                let words: Vec<OsString> =
+                    std::iter::once("skye".to_owned()).chain(words).map(OsString::from).collect();
+                if is_spec_help(&words) || mix_of_help(&words).is_some() {
+                    continue;
+                }
+                let definition = Cli::command();
+                let found =
+                    definition.clone().try_get_matches_from(with_default_command(words.clone(), &definition));
+                // A sentence may leave out what a command needs.
+                let is_short = |error: &clap::Error| is_span && error.to_string().contains("required");
+                let error = found.err().filter(|error| error.exit_code() != 0 && !is_short(error));
+                wrong.extend(error.map(|error| format!("{}: skye {command}\n{error}", page.display())));
+                let is_test = |pair: &&[OsString]| pair[0] == "--test";
+                let tests = words.windows(2).filter(is_test).filter_map(|pair| pair[1].to_str());
+                // An ellipsis stands for what the reader chooses.
+                let mut tests = tests.filter(|test| !test.contains('…'));
+                let problem = tests.find_map(|test| spec::parse(test, &spec::Defaults::default()).err());
+                wrong.extend(problem.map(|problem| format!("{}: {problem}", page.display())));
+                count += 1;
+            }
+        }
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+        assert!(count > 50, "{count}");
+    }
 }

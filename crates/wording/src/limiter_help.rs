@@ -34,7 +34,12 @@ impl LimiterHelp {
 
     /// Returns the first sentence of its meaning, without the full stop.
     pub fn in_short(&self) -> &'static str {
-        self.meaning.split_once(". ").map_or(self.meaning.trim_end_matches('.'), |(first, _)| first)
+        first_sentence(self.meaning)
+    }
+
+    /// Returns the first thing to do next, without a full stop.
+    pub fn next_in_short(&self) -> &'static str {
+        first_sentence(self.try_next)
     }
 
     /// Returns the evidence for it, with the thresholds of the rules.
@@ -57,6 +62,11 @@ impl LimiterHelp {
 /// Explains how sure a limiter is, and by which evidence, with the thresholds of the rules.
 pub fn confidence(thresholds: &[Threshold]) -> String {
     filled(CONFIDENCE, &[thresholds.to_vec()])
+}
+
+/// Returns the first sentence without its full stop.
+fn first_sentence(text: &'static str) -> &'static str {
+    text.split_once(". ").map_or(text.trim_end_matches('.'), |(first, _)| first)
 }
 
 const CONFIDENCE: &str = "Confirmed: three kinds of evidence agree, and none contradicts. Likely, shown as (likely): \

@@ -5,7 +5,7 @@ use model::advice::Advice;
 use model::figure::{Figure, LatencyNs, Mean, Threshold, WaitClass};
 use model::observation::Observation;
 use model::run::Verdict;
-use model::workload::Work;
+use model::workload::{SyncMode, Work};
 
 use super::{ASLEEP_SHARE_MIN, seen};
 use crate::reading::Reading;
@@ -50,7 +50,9 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     // If the write before the sync takes most of an operation, the write is the limit. Not each operation has a sync.
     let syncs_per_op = step.map_or(1.0, |step| step.ops as f64 / input.record.counts.ops.max(1) as f64);
     let of_whole = step_ns.map_or(1.0, |step_ns| syncs_per_op * step_ns as f64 / whole_ns as f64);
-    if of_whole < SYNC_TIME_HALF.start {
+    // Without a call for the sync, only flushes tell its time from that of the write.
+    let is_dsync = input.data().is_some_and(|data| data.sync == SyncMode::Dsync);
+    if of_whole < SYNC_TIME_HALF.start || (is_dsync && flushes < FLUSHES) {
         return None;
     }
     let flushed = (flushes >= FLUSHES).then_some(Observation::Flushes { flushes: Mean(flushes) });

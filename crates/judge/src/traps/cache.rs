@@ -230,7 +230,8 @@ fn expects_warm_cache(input: &JudgeInput<'_>, data: &DataWork) -> bool {
 
 /// Data that is read more than once, with a slower first pass: a lower layer cached it.
 fn several_passes(input: &JudgeInput<'_>) -> Option<TrapFinding> {
-    let data = input.data_in_files().filter(|data| data.direct && data.verb == DataVerb::Read)?;
+    let data =
+        input.data_in_files().filter(|data| (data.direct || data.uncached) && data.verb == DataVerb::Read)?;
     // A skewed test has no passes.
     if input.record.counts.passes < REREADS_MIN || input.keeps_requested_rate() || data.is_skewed() {
         return None;

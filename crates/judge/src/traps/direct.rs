@@ -80,6 +80,11 @@ pub(crate) fn o_direct_ineffective(input: &JudgeInput<'_>) -> Option<TrapFinding
 fn call_flags(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let data = input.data_in_files()?;
     if data.uncached {
+        // Pages from before stay, and dirty pages must: they show nothing.
+        let had_pages = input.record.seen.residency.as_ref()?.before.is_none_or(|share| share > NEGLIGIBLE);
+        if had_pages || data.is_skewed() || (data.writes() && !data.sync.is_durable()) {
+            return None;
+        }
         let cached_share = Share(cached(input)?.visited_share);
         let file_system = input.target().file_system.as_str().into();
         let finding = match cached_share.0 > DIRECT_SHARE_MIN {
@@ -88,7 +93,7 @@ fn call_flags(input: &JudgeInput<'_>) -> Option<TrapFinding> {
         };
         return Some(finding.into());
     }
-    let device = input.device().filter(|_| data.atomic && !data.reads())?;
+    let device = input.device().filter(|_| data.atomic && !data.reads() && !data.syncs_each())?;
     let requests = Mean(device.operations as f64 / input.record.counts.ops.max(1) as f64);
     Some(Finding::AtomicRequests { device: device.name.as_str().into(), requests }.into())
 }

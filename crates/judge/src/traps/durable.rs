@@ -133,8 +133,9 @@ fn compresses(input: &JudgeInput<'_>) -> bool {
 
 /// Bytes and flushes that the device needed for each byte that was made durable.
 fn amplification(input: &JudgeInput<'_>) -> Option<TrapFinding> {
-    let _ =
-        input.data_in_files().filter(|data| data.verb == DataVerb::Fsync || data.sync == SyncMode::Dsync)?;
+    let _ = input
+        .data_in_files()
+        .filter(|data| data.verb == DataVerb::Fsync || data.sync == SyncMode::Dsync && !data.reads())?;
     let ratio = input.ratio()?;
     let flushes = Mean(input.flushes() / input.record.counts.ops.max(1) as f64);
     Some(Finding::Amplification { ratio: Mean(ratio), flushes }.into())

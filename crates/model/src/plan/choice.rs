@@ -100,6 +100,9 @@ fn check_simulated(requested: &Workload) -> Result<(), UserError> {
             refused("a simulated device has no data to discard".into(), "drop it")
         }
         Some(data) if data.fresh => refused("a simulated device has no files".into(), "drop fresh"),
+        Some(data) if data.uncached || data.atomic || data.sync == SyncMode::Dsync => {
+            refused("a simulated device has no flags of calls".into(), "drop uncached, atomic or sync=dsync")
+        }
         Some(data) if !ring_words(data).is_empty() => {
             let words = ring_words(data).join(" and ");
             refused(

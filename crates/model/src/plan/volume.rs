@@ -35,7 +35,9 @@ pub(super) fn stop_of(
     let counted = ops.is_some() || bytes.is_some() || passes.is_some();
     let once = match &workload.work {
         Work::Data(data) => {
-            let buffered = !data.direct && !data.uncached && engine.needs_files();
+            // Uncached reads leave nothing behind. Not every file system drops what was written.
+            let is_dropped = data.uncached && !data.writes();
+            let buffered = !data.direct && !is_dropped && engine.needs_files();
             // A second pass would read what the first left in memory.
             let rereads = data.reads() && cache != CacheMode::Warm && cache != CacheMode::AsIs;
             // A second pass would replace blocks that wait in memory, and only the last version would become durable.

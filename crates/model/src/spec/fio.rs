@@ -404,8 +404,8 @@ impl FioKey {
     }
 
     /// Returns true for a value by which a key that skye does not have changes nothing.
-    pub(super) fn is_neutral(&self, value: &str) -> bool {
-        NEUTRAL.iter().any(|(name, neutral)| self.names.contains(name) && value == *neutral)
+    pub(super) fn is_neutral(&self, name: &str, value: &str) -> bool {
+        self.meaning == Missing && NEUTRAL.contains(&(name, value))
     }
 
     /// Returns what stands for the key here, as a sentence without its end.

@@ -194,6 +194,10 @@ fn polling_without_io_uring_is_refused() {
     );
     assert!(problem("read:iopoll:engine=uring:buffered").contains("use direct"));
     assert!(problem("read:sqpoll:buffered").contains("add engine=uring or direct"));
+    assert!(problem("read:uncached:iopoll").contains("use direct"));
+    assert!(problem("read:direct:uncached").contains("drop direct or uncached"));
+    assert!(problem("write:atomic:buffered").contains("drop atomic"));
+    assert!(problem("rewrite:sync=dsync").contains("use sync=each with rewrite"));
     assert!(problem("fsync:iopoll").contains("drop iopoll"));
     assert_eq!(problem("read:engine=aio"), "`engine=aio`: use engine=sync|uring|mmap|null|nop");
     let null = Defaults { engine: Some(RequestedEngine::Null), ..Defaults::default() };

@@ -65,7 +65,7 @@ fn flag_refusal(file: &OwnedFd, data: &DataWork) -> Option<(String, &'static str
         let block = size::exact(data.block_bytes);
         return match observe::atomic_writes(file.as_fd()) {
             None => Some((
-                "RWF_ATOMIC needs Linux 6.11, and a file system and a device that write blocks whole".into(),
+                "this file system or device promises no atomic writes; RWF_ATOMIC needs Linux 6.11".into(),
                 "drop atomic",
             )),
             Some(units) if !data.block_bytes.is_power_of_two() || !units.contains(&data.block_bytes) => {

@@ -143,7 +143,7 @@ impl Job {
                 }
                 Meaning::Test | Meaning::Always => Ok(()),
                 Meaning::ForRun => Err(format!("`{word}` is for all tests: {}", key.advice())),
-                Meaning::Missing if key.is_neutral(value) => Ok(()),
+                Meaning::Missing if key.is_neutral(name, value) => Ok(()),
                 Meaning::Missing => Err(format!("`{word}`: {}", key.advice())),
             };
         } else {
@@ -351,7 +351,12 @@ impl Job {
             1 => "sync=each".to_owned(),
             writes => format!("sync={writes}"),
         };
-        if fsync > 0 {
+        if word == "sync=dsync" {
+            if self.value("sync") != Some("dsync") {
+                notes
+                    .push("each write is durable with the metadata that it needs, as with sync=dsync".into());
+            }
+        } else if fsync > 0 {
             notes.push("syncs are fdatasync here".into());
         }
         Ok(Some(word))

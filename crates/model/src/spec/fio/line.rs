@@ -31,7 +31,7 @@ pub fn command_line(words: &[String]) -> Result<Translation, String> {
                 .map_or(String::new(), |near| format!(", did you mean `{near}`?"));
             return Err(format!("`{word}` is not a key that skye knows{hint}"));
         };
-        if key.is_neutral(value) {
+        if key.is_neutral(name, value) {
             continue;
         }
         if key.meaning == Meaning::Missing {

@@ -93,6 +93,7 @@ fn key_with_another_meaning_is_refused() {
         ("rw=randread:runtime=60", "`runtime=60` is for all tests: use `--time SECONDS`"),
         ("read:rnd4k:size=1g", "use `--size SIZE`"),
         ("rw=randread:bssplit=4k/50", "`--sweep 4k..1m`"),
+        ("rw=randtrim:trim_percentage=1", "no word stands for it"),
         ("rw=randread:bs=4k,8k", "reads and writes have one value here"),
         ("rw=randread:bs=4KiB", "use 4k for units of 1024"),
         ("rw=write:4k", "use bs=4k"),
