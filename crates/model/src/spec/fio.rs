@@ -253,7 +253,7 @@ pub const FIO_KEYS: &[FioKey] = &[
         "skye writes a mark into each 4 KiB and compares it; `--verify` compares every byte",
     ),
     key(&["continue_on_error", "error_dump", "ignore_error"], Missing, "the first error ends a test"),
-    key(&["exec_prerun", "exec_postrun"], Missing, "`--start` runs a program beside each test"),
+    key(&["exec_prerun", "exec_postrun"], Missing, "`--monitor` runs a program beside each test"),
     key(&["fill_device", "fill_fs"], Missing, "`--precondition` writes all data twice before the tests"),
     key(
         &[

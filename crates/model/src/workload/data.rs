@@ -42,7 +42,7 @@ keys! {
     /// True if the page cache is bypassed (`O_DIRECT`).
     field direct: bool = verb.is_direct();
     key "direct" "" [set_direct, value_of_direct] for moves_blocks, "";
-        label Label::Key; "bypasses the page cache (`O_DIRECT`); the default of tests in blocks, except `rewrite`";
+        label Label::Key; "bypasses the page cache (`O_DIRECT`); the default of tests in blocks, except `rewrite`. Where the file system refuses it, the row has `!`";
     key "buffered" "" [set_buffered, value_of_buffered] for |work| work.verb != DataVerb::Discard, "";
         label Label::Key; "uses the page cache";
 

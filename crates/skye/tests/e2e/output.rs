@@ -4,7 +4,7 @@ use std::fs;
 
 use xtask::capability::OTHER_USER;
 
-use crate::support::program::{Skye, assert_nothing_left, document, leftovers, parse_document, phases, skye};
+use crate::support::program::{Skye, assert_nothing_left, document, parse_document, phases, skye};
 use crate::support::pty::Terminal;
 use crate::support::scratch;
 
@@ -226,14 +226,10 @@ fn live_lines_follow_a_resized_window() {
     let mut terminal = Terminal::open(100);
     let program = skye().arg("run").arg(home.path()).words("--size 1m --time 3 --allow low-space,busy");
     let program = program.words("--test read:rnd4k --no-probe");
-    let mut running = program.stderr(terminal.program_side().into()).spawn();
-    let reader = terminal.read_all();
+    let running = program.stderr(terminal.program_side().into()).spawn();
     terminal.close();
-    assert!(running.wait_until(|| !leftovers(home.path()).is_empty()));
-    std::thread::sleep(std::time::Duration::from_secs(1));
-    terminal.resize(50);
+    let bytes = terminal.read_all_and(" p99 ", |terminal| terminal.resize(50));
     running.wait().did_not_panic().exits(0);
-    let bytes = reader.join().unwrap();
     let [wide, narrow] = [100, 50].map(|columns| written_lines(&bytes, columns));
     let is_whole = |line: &String| line.contains(" IOPS") && line.contains(" / ");
     assert!(wide.iter().find(|line| is_whole(line)).is_some_and(|line| line.contains(" p99 ")), "{wide:#?}");

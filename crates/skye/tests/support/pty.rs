@@ -47,12 +47,32 @@ impl Terminal {
 
     /// Collects all that programs write, until none has the terminal any more. Call [`Self::close`] before the wait for it.
     pub fn read_all(&self) -> JoinHandle<String> {
-        let mut owner = File::from(self.owner.try_clone().unwrap());
+        let mut owner = self.owner_file();
         std::thread::spawn(move || {
             let mut bytes = Vec::new();
             // The read ends in an error then.
             let _ = owner.read_to_end(&mut bytes);
             String::from_utf8(bytes).unwrap()
         })
+    }
+
+    /// Reads until the other side is closed, and acts once when `text` has been written.
+    pub fn read_all_and(&self, text: &str, act: impl FnOnce(&Self)) -> String {
+        let mut owner = &self.owner_file();
+        let (mut bytes, mut part, mut act) = (Vec::new(), [0; 4096], Some(act));
+        // The read ends in an error then.
+        while let Ok(count @ 1..) = owner.read(&mut part) {
+            bytes.extend(&part[..count]);
+            if String::from_utf8_lossy(&bytes).contains(text)
+                && let Some(act) = act.take()
+            {
+                act(self);
+            }
+        }
+        String::from_utf8(bytes).unwrap()
+    }
+
+    fn owner_file(&self) -> File {
+        File::from(self.owner.try_clone().unwrap())
     }
 }
