@@ -56,8 +56,7 @@ pub(crate) fn rows(phase: &PhaseRecord, target: &Target) -> Vec<LayerRow> {
         row.add_note(workers_note(workers));
         if layer.kind == LayerKind::Line {
             row.add_note(layer.kind.properties().word.to_owned());
-            let round_trip = layer.round_trip_ns.map(|time_ns| format!("round trip {}", latency(time_ns)));
-            row.add_note(round_trip.unwrap_or_default());
+            row.add_note(round_trip(layer).unwrap_or_default());
         }
         row.add_note(layer.hidden.as_deref().map_or(String::new(), printable));
         row.alone_ns = alone.and_then(|load| load.request_ns(load.flow_of(at)?));
@@ -77,6 +76,11 @@ pub(crate) fn rows(phase: &PhaseRecord, target: &Target) -> Vec<LayerRow> {
         ..LayerRow::with_rates(count as f64 * mean_bytes, count as f64, load)
     });
     std::iter::once(test).chain(calls).chain((0..).zip(&target.layers).map(layer)).collect()
+}
+
+/// Returns the shortest round trip to the servers behind a network interface in words, where TCP measured one.
+pub(crate) fn round_trip(layer: &Layer) -> Option<String> {
+    layer.round_trip_ns.map(|time_ns| format!("round trip {}", latency(time_ns)))
 }
 
 /// Returns the bytes of the test in the direction in which it moves most.

@@ -4,7 +4,6 @@ use std::collections::HashSet;
 
 use model::FileVerb;
 use model::layer::LayerKind;
-use model::numbers::latency;
 use model::plan::Plan;
 use model::run::Environment;
 use model::size;
@@ -12,6 +11,7 @@ use model::target::{Backing, Device, DeviceKind, ErasedContents, Target, TargetK
 
 use super::style::Style;
 use super::wrap::{allow_breaks, field, no_break, with_units};
+use crate::layers::round_trip;
 use crate::numbers::{estimate_range, format_estimate};
 use crate::{printable, time};
 
@@ -222,7 +222,7 @@ fn chain(target: &Target, at: usize, named: &mut HashSet<usize>) -> String {
     let is_it = |device: &&Device| layer.kind == LayerKind::Device && device.name == layer.name;
     let device = target.device_stack.iter().find(is_it);
     let details = device.filter(|_| !layer.below.is_empty()).map_or(&[][..], |device| &device.details);
-    let round_trip = layer.round_trip_ns.map(|time_ns| format!("round trip {}", latency(time_ns)));
+    let round_trip = round_trip(layer);
     let remarks: Vec<_> =
         details.iter().chain(&round_trip).chain(&layer.hidden).map(|remark| printable(remark)).collect();
     if !remarks.is_empty() {

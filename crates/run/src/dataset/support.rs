@@ -173,16 +173,14 @@ fn on_scratch_file<T: Send + 'static>(
 ) -> Result<Option<T>, UserError> {
     let Some(group) = plan.groups.first().filter(|_| directory.existing().is_none()) else { return Ok(None) };
     let name = format!("{}{:0DIGITS$x}", prefix(0, group), 0);
-    let descriptor = directory.descriptor().try_clone_to_owned();
-    let descriptor = descriptor.map_err(|error| UserError::new(action, error))?;
-    let work = move || {
+    let work = move |directory: BorrowedFd<'_>, name: &str| {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        drop(rustix::fs::openat(&descriptor, name.as_str(), flags, Mode::RUSR | Mode::WUSR)?);
-        let result = work(descriptor.as_fd(), &name);
-        rustix::fs::unlinkat(&descriptor, name.as_str(), AtFlags::empty())?;
+        drop(rustix::fs::openat(directory, name, flags, Mode::RUSR | Mode::WUSR)?);
+        let result = work(directory, name);
+        rustix::fs::unlinkat(directory, name, AtFlags::empty())?;
         Ok(result)
     };
-    hang_detection::wait_with_progress(action, || 0, work)?
+    on_file(directory, &name, action, work)?
         .map(Some)
         .map_err(|errno: Errno| UserError::new(action, std::io::Error::from(errno)))
 }
