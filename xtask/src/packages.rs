@@ -52,6 +52,7 @@ pub const PACKAGES: &[Package] = &[
     Package::new("qemu-system-x86", "qemu-system-x86_64", "guests with other kernels"),
     Package::new("sshfs", "sshfs", "mounting a network file system"),
     Package::new("strace", "strace", "counting system calls"),
+    Package::new("tmux", "tmux", "a terminal that reflows its lines"),
     Package::new("util-linux", "chrt", "servers with real-time priority"),
     Package::new("valgrind", "valgrind", "counting instructions of the measuring loops"),
     Package::new("xz-utils", "xz", "unpacking kernel modules"),

@@ -489,34 +489,26 @@ impl Phrases {
 }
 
 impl RunObserver for Phrases {
-    fn on_test_start(&mut self, view: &LiveView, index: usize) -> Result<(), Failure> {
+    fn on_test_start(&mut self, index: usize) -> Result<(), Failure> {
         self.running = Some(index);
         if let Some(phrase) = self.of_tests.get(index).filter(|_| !self.is_live) {
-            say(view, &phrase.start_text);
+            say(&phrase.start_text);
         }
         Ok(())
     }
 
-    fn over(
-        &mut self,
-        view: &LiveView,
-        _: &Plan,
-        record: &PhaseRecord,
-        _: Option<&PhaseRecord>,
-    ) -> Result<(), Failure> {
+    fn over(&mut self, _: &Plan, record: &PhaseRecord, _: Option<&PhaseRecord>) -> Result<(), Failure> {
         let phrase = self.running.take().and_then(|index| self.of_tests.get(index));
         let start_text = phrase.filter(|_| self.is_live).map_or("", |phrase| &phrase.start_text);
         let is_done = record.status == Status::Done;
         let done = phrase.filter(|_| is_done).map_or(String::new(), |phrase| (phrase.done)(record));
-        say(view, &format!("{start_text}{done}\n"));
+        say(&format!("{start_text}{done}\n"));
         Ok(())
     }
 }
 
-/// Prints part of a line to stderr, above the live view.
-pub fn say(view: &LiveView, words: &str) {
-    view.above(|| {
-        // Errors are ignored: a closed stderr cannot show them.
-        terminal::write_message(words.as_bytes());
-    });
+/// Prints part of a line to stderr.
+pub fn say(words: &str) {
+    // Errors are ignored: a closed stderr cannot show them.
+    terminal::write_message(words.as_bytes());
 }

@@ -35,7 +35,7 @@ pub fn doctor(directory: &Path, clients: &ClientArguments) -> CommandResult {
         let view = LiveView::new(false);
         view.preparing("sampling the clients' machines for some seconds");
         let reports = fleet_run::check_clients(clients, directory, hosts);
-        view.end();
+        terminal::remove_live();
         let (reports, left) = reports?;
         terminal::print_line(&text::doctor_of_clients(&reports, &style))?;
         left.iter().for_each(|line| terminal::error(line));
@@ -55,7 +55,7 @@ pub fn doctor(directory: &Path, clients: &ClientArguments) -> CommandResult {
     let view = LiveView::new(false);
     view.preparing("sampling the machine for some seconds");
     let checks = checks(&root, &machine, &environment.target, directory);
-    view.end();
+    terminal::remove_live();
     let checks = checks.map_err(Failure::Failed)?;
     terminal::print_line(&text::doctor(&checks, &style))?;
     Ok(exit_code(&checks))

@@ -51,14 +51,14 @@ const FIRST_ROW: Duration = Duration::from_millis(11_500);
 /// Shortest time for a phase. A phase that would get less is not started.
 const PHASE_NS_MIN: u64 = 200_000_000;
 
-/// Receiver of reports while a run goes on. Its output goes above the live view. After an error it gets no more
+/// Receiver of reports while a run goes on. After an error it gets no more
 /// reports.
 pub trait RunObserver {
     /// Receives the begin of a test of the plan: its place in the list.
     ///
     /// # Errors
     /// The audience cannot be reached any more.
-    fn on_test_start(&mut self, _view: &LiveView, _index: usize) -> Result<(), Failure> {
+    fn on_test_start(&mut self, _index: usize) -> Result<(), Failure> {
         Ok(())
     }
 
@@ -69,7 +69,7 @@ pub trait RunObserver {
     ///
     /// # Errors
     /// As [`RunObserver::on_test_start`]. The run then ends.
-    fn moves(&mut self, _view: &LiveView, _tick: &Tick<'_>) -> Result<(), Failure> {
+    fn moves(&mut self, _tick: &Tick<'_>) -> Result<(), Failure> {
         Ok(())
     }
 
@@ -79,7 +79,6 @@ pub trait RunObserver {
     /// As [`RunObserver::on_test_start`].
     fn over(
         &mut self,
-        view: &LiveView,
         plan: &Plan,
         record: &PhaseRecord,
         before: Option<&PhaseRecord>,
@@ -386,7 +385,7 @@ impl Driver {
 
     fn warn(&mut self, message: String) {
         if !self.is_quiet {
-            self.view.above(|| terminal::message("warning", &message));
+            terminal::message("warning", &message);
         }
         self.warnings.push(message);
     }
@@ -466,14 +465,14 @@ impl Driver {
         self.hosts = hosts;
         // A client that was lost is a part of the work that was not done.
         self.has_failed |= self.hosts.iter().any(|host| host.lost.is_some());
-        self.view.end();
+        terminal::remove_live();
         left
     }
 
     fn fail(&mut self, error: &UserError) {
         self.has_failed = true;
         let message = error.to_string();
-        self.view.above(|| terminal::error(&message));
+        terminal::error(&message);
         self.warnings.push(message);
     }
 
@@ -519,14 +518,12 @@ impl Driver {
                 }
                 (None, Some(budget)) => {
                     self.wait(index);
-                    self.report(|observer, driver| observer.on_test_start(&driver.view, index));
+                    self.report(|observer, _| observer.on_test_start(index));
                     let record = self.phase(side, phase, index, repetition, budget);
                     self.repeat_unconfirmed(side, phase, index, repetition, budget, record)
                 }
             };
-            self.report(|observer, driver| {
-                observer.over(&driver.view, &driver.plan, &record, driver.phases.last())
-            });
+            self.report(|observer, driver| observer.over(&driver.plan, &record, driver.phases.last()));
             self.phases.push(record);
             let goes_on = phases.get(index + 1).is_some_and(|next| next.group == phase.group);
             if phase.group.is_some() && !goes_on {
@@ -652,7 +649,7 @@ impl Driver {
                 }
                 PhaseEvent::Tick(tick) => {
                     view.update(&position, tick);
-                    if let Some(Err(failure)) = observer.as_mut().map(|observer| observer.moves(view, tick)) {
+                    if let Some(Err(failure)) = observer.as_mut().map(|observer| observer.moves(tick)) {
                         // Nobody would see further results.
                         interruption.raised.store(true, Ordering::SeqCst);
                         (*observer, lost) = (None, Some(failure));

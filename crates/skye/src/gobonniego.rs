@@ -15,7 +15,6 @@ use model::run::{PhaseRecord, Run, Status};
 use crate::dialect::{self, Bench, Clients, Documents, print_note};
 use crate::driver::{self, RunObserver, RunOutcome};
 use crate::exit::{self, Failure};
-use crate::live_view::LiveView;
 use crate::signals::Interruption;
 use crate::{CommandResult, simulation, terminal};
 
@@ -268,28 +267,20 @@ struct Lines {
 }
 
 impl RunObserver for Lines {
-    fn on_test_start(&mut self, _: &LiveView, index: usize) -> Result<(), Failure> {
+    fn on_test_start(&mut self, index: usize) -> Result<(), Failure> {
         self.running = Test::ALL.get(index).copied();
         Ok(())
     }
 
-    fn over(
-        &mut self,
-        view: &LiveView,
-        _: &Plan,
-        record: &PhaseRecord,
-        _: Option<&PhaseRecord>,
-    ) -> Result<(), Failure> {
+    fn over(&mut self, _: &Plan, record: &PhaseRecord, _: Option<&PhaseRecord>) -> Result<(), Failure> {
         let Some(test) = self.running.take().filter(|_| record.status == Status::Done) else { return Ok(()) };
-        view.above(|| {
-            if self.is_verbose {
-                Figures::details(test, record).into_iter().for_each(|content| print_note(&stamped(content)));
-            }
-            if self.is_json {
-                return Ok(());
-            }
-            terminal::print_line(&Figures::line(test, record).to_string())
-        })
+        if self.is_verbose {
+            Figures::details(test, record).into_iter().for_each(|content| print_note(&stamped(content)));
+        }
+        match self.is_json {
+            true => Ok(()),
+            false => terminal::print_line(&Figures::line(test, record).to_string()),
+        }
     }
 }
 

@@ -4,7 +4,6 @@ use std::io::IsTerminal;
 
 use anstream::adapter::strip_str;
 use anstream::{AutoStream, ColorChoice};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use model::plan::PlannedPhase;
 use report::live::{Live, LiveClients, LiveCpu, LiveDevice};
 use report::text::Kind;
@@ -18,7 +17,7 @@ const HISTORY: usize = 60;
 /// The live view; does nothing where stderr is not a terminal.
 #[derive(Clone)]
 pub struct LiveView {
-    bar: ProgressBar,
+    is_visible: bool,
     history: Vec<f64>,
     last: (u64, u64),
     /// Time of the phase that counts: files are made and restored in between.
@@ -45,32 +44,25 @@ impl LiveView {
     /// Returns a view, hidden if `is_quiet` or where there is no terminal.
     pub fn new(is_quiet: bool) -> Self {
         let is_visible = !is_quiet && std::io::stderr().is_terminal();
-        let target = if is_visible { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-        let bar = ProgressBar::with_draw_target(None, target);
-        // The template is a constant. Without it, the bar only looks different.
-        if let Ok(template) = ProgressStyle::with_template("{msg}") {
-            bar.set_style(template);
-        }
-        Self { bar, history: Vec::with_capacity(HISTORY), last: (0, 0), measured_ns: 0 }
+        Self { is_visible, history: Vec::with_capacity(HISTORY), last: (0, 0), measured_ns: 0 }
     }
 
     /// Shows what is being prepared.
     pub fn preparing(&self, what: &str) {
-        self.show(report::live::preparation(what, &terminal::live_style()));
+        self.show(&[report::live::preparation(what, &terminal::live_style())]);
     }
 
-    fn show(&self, text: String) {
-        if self.accepts_output() {
-            let is_plain = AutoStream::choice(&std::io::stderr()) == ColorChoice::Never;
-            self.bar.set_message(if is_plain { strip_str(&text).to_string() } else { text });
-            self.bar.tick();
+    fn show(&self, lines: &[String]) {
+        if !self.is_visible {
+            return;
         }
-    }
-
-    /// Returns true if the terminal takes output. A terminal whose output was stopped (Ctrl-S) would block us in the
-    /// middle of a test.
-    fn accepts_output(&self) -> bool {
-        terminal::is_ready(rustix::stdio::stderr())
+        match AutoStream::choice(&std::io::stderr()) {
+            ColorChoice::Never => {
+                let plain = lines.iter().map(|line| strip_str(line).to_string());
+                terminal::show_live(&plain.collect::<Vec<_>>());
+            }
+            _ => terminal::show_live(lines),
+        }
     }
 
     /// Begins another phase.
@@ -133,19 +125,6 @@ impl LiveView {
                 .map(|clients| LiveClients { slowest: clients.slowest, lost: &clients.lost }),
             next: position.next,
         };
-        self.show(report::live::lines(&live, &terminal::live_style()).join("\n"));
-    }
-
-    /// Prints something above the view.
-    pub fn above<T>(&self, print: impl FnOnce() -> T) -> T {
-        if self.accepts_output() { self.bar.suspend(print) } else { print() }
-    }
-
-    /// Removes the view.
-    pub fn end(&self) {
-        if !self.accepts_output() {
-            self.bar.set_draw_target(ProgressDrawTarget::hidden());
-        }
-        self.bar.finish_and_clear();
+        self.show(&report::live::lines(&live, &terminal::live_style()));
     }
 }

@@ -203,7 +203,6 @@ struct Reader;
 impl RunObserver for Reader {
     fn over(
         &mut self,
-        _view: &LiveView,
         _plan: &Plan,
         _record: &PhaseRecord,
         _before: Option<&PhaseRecord>,
@@ -223,7 +222,6 @@ struct Lines {
 impl RunObserver for Rows {
     fn over(
         &mut self,
-        view: &LiveView,
         plan: &Plan,
         record: &PhaseRecord,
         before: Option<&PhaseRecord>,
@@ -245,7 +243,7 @@ impl RunObserver for Rows {
         let Lines { written, printed } = self.lines.get();
         let printed = if written == 0 { terminal::message_count() } else { printed };
         self.lines.set(Lines { written: written + lines.len(), printed });
-        view.above(|| terminal::print_line(&lines.join("\n")))
+        terminal::print_line(&lines.join("\n"))
     }
 }
 

@@ -76,7 +76,7 @@ pub fn selftest(arguments: &SelfTestArguments) -> CommandResult {
                 let case_text = text::selftest::case(&answers, &style);
                 selftest.answers.extend(answers);
                 if shows_text {
-                    reader = view.above(|| terminal::print_line(&case_text));
+                    reader = terminal::print_line(&case_text);
                     // A user who asked for a file gets it, even if nobody reads stdout.
                     shows_text = reader.is_ok();
                 }
@@ -97,7 +97,7 @@ pub fn selftest(arguments: &SelfTestArguments) -> CommandResult {
             break;
         }
     }
-    view.end();
+    terminal::remove_live();
     in_order(&mut selftest, &cases);
     selftest.score = Score::from_results(&selftest.answers);
     selftest.elapsed_ns = started.elapsed().as_nanos() as u64;

@@ -48,7 +48,36 @@ pub fn print_line(text: &str) -> Result<(), Failure> {
 /// # Errors
 /// [`Failure::ReaderGone`] if stdout has no reader any more.
 pub fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
+    remove_live();
     write_while_read(rustix::stdio::stdout(), bytes).map_err(|error| from_write_error(&error))
+}
+
+/// True while live lines stand on the terminal, from the cursor on.
+static HAS_LIVE_LINES: AtomicBool = AtomicBool::new(false);
+
+/// Shows lines on stderr, in place of those shown before. The cursor stays at their beginning: a terminal that breaks
+/// lines anew as its window changes moves the cursor with them, so that all of them still lie behind it.
+pub fn show_live(lines: &[String]) {
+    // A terminal whose output was stopped (Ctrl-S) would block us in the middle of a test.
+    if !is_ready(rustix::stdio::stderr()) {
+        return;
+    }
+    remove_live();
+    HAS_LIVE_LINES.store(true, Ordering::Relaxed);
+    let up = match lines.len() {
+        0 | 1 => String::new(),
+        count => format!("\x1b[{}A", count - 1),
+    };
+    // Lines wider than a window that has just changed are cut: broken ones would need more rows than we go up.
+    let text = format!("\x1b[?7l{}{up}\r\x1b[?7h", lines.join("\n"));
+    let _ = write_while_read(rustix::stdio::stderr(), text.as_bytes());
+}
+
+/// Removes the live lines, if there are any.
+pub fn remove_live() {
+    if HAS_LIVE_LINES.swap(false, Ordering::Relaxed) && is_ready(rustix::stdio::stderr()) {
+        let _ = write_while_read(rustix::stdio::stderr(), b"\r\x1b[J");
+    }
 }
 
 /// Bytes that a pipe takes at once when it has room at all (PIPE_BUF of Linux, pipe(7)).
@@ -169,6 +198,7 @@ pub fn message_count() -> usize {
 /// Prints bytes to stderr as they are.
 pub fn write_message(bytes: &[u8]) {
     MESSAGES.fetch_add(1, Ordering::Relaxed);
+    remove_live();
     let _ = write_while_read(rustix::stdio::stderr(), bytes);
 }
 

@@ -22,7 +22,6 @@ use crate::dialect::{self, Documents, print_note};
 use crate::driver::RunOutcome;
 use crate::exit::{self, Failure};
 use crate::keeping::OriginalUserStore;
-use crate::live_view::LiveView;
 use crate::signals::Interruption;
 use crate::{CommandResult, outputs, terminal};
 use target::{ResolvedTarget, TargetError};
@@ -174,13 +173,13 @@ pub struct ProgressReporter {
 
 impl ProgressReporter {
     /// Prints the original's line for a finished pass.
-    fn pass(&self, view: &LiveView, pass: usize, name: &str) {
+    fn pass(&self, pass: usize, name: &str) {
         let name = report::printable(name);
-        view.above(|| print_note(&format!("# Finished loop {pass}, on device {name} at {}", clock())));
+        print_note(&format!("# Finished loop {pass}, on device {name} at {}", clock()));
     }
 
     /// Prints the lines that cannot change any more: all but the last.
-    fn print_settled(&self, view: &LiveView, log: impl FnOnce() -> Log) -> Result<(), Failure> {
+    fn print_settled(&self, log: impl FnOnce() -> Log) -> Result<(), Failure> {
         if !self.is_live {
             return if terminal::reader_is_gone() { Err(Failure::ReaderGone) } else { Ok(()) };
         }
@@ -189,7 +188,7 @@ impl ProgressReporter {
             (self.printed.load(Ordering::Relaxed), log.lines.len().saturating_sub(1));
         if print_settled > printed {
             let text = part(&log, printed, print_settled);
-            view.above(|| terminal::print_bytes(text.as_bytes()))?;
+            terminal::print_bytes(text.as_bytes())?;
             self.printed.store(print_settled, Ordering::Relaxed);
         }
         Ok(())

@@ -144,25 +144,19 @@ impl RunObserver for Passes {
         self.runner.arrive();
     }
 
-    fn moves(&mut self, view: &LiveView, tick: &Tick<'_>) -> Result<(), Failure> {
+    fn moves(&mut self, tick: &Tick<'_>) -> Result<(), Failure> {
         let Self { name, blocks, passes, .. } = self;
         let Some(zoned) = tick.zones else { return Ok(()) };
-        self.reporter.print_settled(view, || {
+        self.reporter.print_settled(|| {
             let mut times = Times::default();
             times.add(zoned.records(), blocks);
             times.scan(name, blocks, *passes, Verb::Read).log()
         })
     }
 
-    fn over(
-        &mut self,
-        view: &LiveView,
-        _: &Plan,
-        record: &PhaseRecord,
-        _: Option<&PhaseRecord>,
-    ) -> Result<(), Failure> {
+    fn over(&mut self, _: &Plan, record: &PhaseRecord, _: Option<&PhaseRecord>) -> Result<(), Failure> {
         if record.status == Status::Done {
-            self.reporter.pass(view, record.repetition as usize, &self.name);
+            self.reporter.pass(record.repetition as usize, &self.name);
         }
         Ok(())
     }

@@ -23,7 +23,6 @@ use rustix::io::Errno;
 
 use super::target::ResolvedTarget;
 use super::{Outcome, ProgressReporter};
-use crate::live_view::LiveView;
 use crate::signals::Interruption;
 
 /// Bytes that are compared with zeros at once.
@@ -134,19 +133,12 @@ pub fn write(
     let begin = all.into_iter().map(|writing| writing.begin(passes, start_ns, interruption));
     // All begin before the first is waited for.
     let jobs: Vec<_> = begin.collect();
-    let view = LiveView::new(true);
-    jobs.into_iter().map(|job| job.end(passes, interruption, reporter, &view)).collect()
+    jobs.into_iter().map(|job| job.end(passes, interruption, reporter)).collect()
 }
 
 impl Job<'_> {
     /// Waits for the end. Reports passes and lines until then.
-    fn end(
-        self,
-        passes: u32,
-        interruption: &Interruption,
-        reporter: &ProgressReporter,
-        view: &LiveView,
-    ) -> Outcome {
+    fn end(self, passes: u32, interruption: &Interruption, reporter: &ProgressReporter) -> Outcome {
         let Self { found, time_table, moved_bytes, work } = self;
         let times = |partial| {
             let times_ns = (0..time_table.visited_zones()).map(|block| time_table.time_ns(block)).collect();
@@ -157,9 +149,9 @@ impl Job<'_> {
         let mut report_passes = || {
             while reported < time_table.visited_zones() / found.blocks.len().max(1) {
                 reported += 1;
-                reporter.pass(view, reported, &found.name);
+                reporter.pass(reported, &found.name);
             }
-            if reporter.print_settled(view, || log(&times(None))).is_err() {
+            if reporter.print_settled(|| log(&times(None))).is_err() {
                 // The reader has gone, or there is no room: nobody would see further results.
                 interruption.reader_is_gone();
             }

@@ -143,7 +143,7 @@ fn on_screen(bytes: &str) -> Vec<String> {
             '\x1b' => {
                 letters.next_if_eq(&'[');
                 let mut number = String::new();
-                while let Some(part) = letters.next_if(|part| part.is_ascii_digit() || *part == ';') {
+                while let Some(part) = letters.next_if(|part| part.is_ascii_digit() || "?;".contains(*part)) {
                     number.push(part);
                 }
                 match letters.next() {
@@ -235,6 +235,69 @@ fn live_lines_follow_a_resized_window() {
     assert!(wide.iter().find(|line| is_whole(line)).is_some_and(|line| line.contains(" p99 ")), "{wide:#?}");
     let last = narrow.iter().rfind(|line| is_whole(line)).unwrap();
     assert!(last.starts_with("  read 4K rnd q1  ") && !last.contains(" p99 "), "{narrow:#?}");
+}
+
+/// A terminal that breaks its lines anew when its window changes, with a program in it. Its drop ends both.
+struct Tmux {
+    socket: String,
+}
+
+impl Tmux {
+    fn tell(&self, words: &str) -> String {
+        let mut command = std::process::Command::new("tmux");
+        command.args(["-S", &self.socket]).args(words.split_whitespace());
+        String::from_utf8(command.output().unwrap().stdout).unwrap()
+    }
+
+    /// Waits for a screen that is as it should be, and returns it.
+    fn screen(&self, is_as_expected: impl Fn(&str) -> bool) -> String {
+        let begin = std::time::Instant::now();
+        loop {
+            let screen = self.tell("capture-pane -p");
+            if is_as_expected(&screen) {
+                return screen;
+            }
+            assert!(begin.elapsed().as_secs() < 60, "{screen}");
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    }
+}
+
+impl Drop for Tmux {
+    fn drop(&mut self) {
+        self.tell("kill-server");
+    }
+}
+
+#[test]
+fn resized_terminal_keeps_no_stale_lines() {
+    xtask::require!(tmux);
+    let home = scratch(16 << 20);
+    let configuration = home.path().join("tmux.conf");
+    fs::write(&configuration, "set -g remain-on-exit on\n").unwrap();
+    let terminal = Tmux { socket: home.path().join("socket").display().to_string() };
+    let program = skye().arg("run").arg(home.path()).words("--size 1m --time 30 --allow low-space,busy");
+    let started = program.words("--test read:rnd4k --no-probe").through(
+        "tmux",
+        &["-S", &terminal.socket, "-f", configuration.to_str().unwrap(), "new-session", "-d", "-x", "100"],
+    );
+    let started = started.run().exits(0);
+    let is_row = |line: &&str| line.starts_with("  read ") && line.contains(" IOPS");
+    let row = |screen: &str| screen.lines().find(is_row).map(str::to_owned);
+    terminal.screen(|screen| row(screen).is_some_and(|row| row.contains(" p99 ")));
+    for columns in [50, 90, 36, 100, 45] {
+        terminal.tell(&format!("resize-window -x {columns}"));
+        let begin = row(&terminal.screen(|screen| row(screen).is_some()));
+        // Drawn anew, at the new width.
+        let screen = terminal.screen(|screen| row(screen).is_some() && row(screen) != begin);
+        for part in [" IOPS", "test 1 of 1"] {
+            assert_eq!(screen.matches(part).count(), 1, "{part} at {columns}\n{screen}");
+        }
+    }
+    terminal.tell("send-keys C-c");
+    let screen = terminal.screen(|screen| screen.contains("is dead"));
+    assert!(!screen.lines().any(|line| is_row(&line)) && !screen.contains(" left"), "{screen}");
+    assert_nothing_left(started.home());
 }
 
 #[test]
