@@ -8,6 +8,9 @@ use crate::workload::{Access, DATA_KEYS, DataVerb, FILE_KEYS, FileVerb};
 /// Block size of fio where a job has none.
 const FIO_BLOCK: &str = "4k";
 
+/// Keys whose values have parts between colons, each of which begins with a digit.
+const KEYS_WITH_COLONS: [&str; 3] = ["random_distribution", "percentile_list", "bssplit"];
+
 /// A job: its keys, each with its last value, and words of a SPEC.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Job {
@@ -51,15 +54,20 @@ impl Job {
         // It decides what the others mean.
         words.sort_by_key(|word| !is_rw(word));
         let mut words = words.into_iter().peekable();
+        let mut problems = Vec::new();
         while let Some(word) = words.next() {
-            // The value of this key has a colon.
-            let is_zipf = word.eq_ignore_ascii_case("random_distribution=zipf");
-            match words.next_if(|next| is_zipf && next.parse::<f64>().is_ok()) {
-                Some(theta) => job.take(&format!("{word}:{theta}"))?,
-                None => job.take(word)?,
+            let has_colons = word.split_once('=').is_some_and(|(key, _)| KEYS_WITH_COLONS.contains(&key));
+            let mut word = word.to_owned();
+            let is_rest = |next: &&str| has_colons && next.starts_with(|first: char| first.is_ascii_digit());
+            while let Some(rest) = words.next_if(is_rest) {
+                word = format!("{word}:{rest}");
             }
+            problems.extend(job.take(&word).err());
         }
-        Ok(job)
+        match problems.is_empty() {
+            true => Ok(job),
+            false => Err(problems.join("; ")),
+        }
     }
 
     /// Returns true if it has a word of another program.
