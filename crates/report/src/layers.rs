@@ -83,9 +83,9 @@ pub(crate) fn round_trip(layer: &Layer) -> Option<String> {
     layer.round_trip_ns.map(|time_ns| format!("round trip {}", latency(time_ns)))
 }
 
-/// Returns the bytes of the test in the direction in which it moves most.
+/// Returns the bytes of the test.
 fn requested(load: &Load) -> f64 {
-    load.read_bytes.max(load.written_bytes) as f64
+    load.read_bytes as f64 + load.written_bytes as f64
 }
 
 fn per_ns(count: u64, load: &Load) -> f64 {
@@ -113,7 +113,7 @@ impl LayerRow {
         let (name, depth) = (std::mem::take(&mut self.name), self.depth);
         *self = match kind {
             LayerKind::Device | LayerKind::Remote if flow.samples == 0 => {
-                let [bytes, requests, time_ns] = load.main_counts(flow);
+                let [bytes, requests, time_ns] = load.counts(flow);
                 let request_ns = load.request_ns(flow);
                 let in_flight = request_ns.map(|_| time_ns / load.elapsed_ns.max(1) as f64);
                 let note = window_note(flow, load);
@@ -125,7 +125,7 @@ impl LayerRow {
             LayerKind::Daemon => Self { note: daemon_note(flow, load), ..Self::default() },
             // Packets are no requests.
             LayerKind::Line => {
-                let [bytes, ..] = load.main_counts(flow);
+                let [bytes, ..] = load.counts(flow);
                 Self { requests_per_second: None, ..Self::with_rates(bytes, 0.0, load) }
             }
             _ => Self::default(),

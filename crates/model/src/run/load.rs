@@ -87,19 +87,21 @@ impl Load {
         self.flows.iter().find(|flow| flow.layer == layer)
     }
 
-    /// Returns a layer's bytes, its requests, and the sum of their times in nanoseconds. They are those of the direction in
-    /// which the calls of the test moved most bytes.
-    pub fn main_counts(&self, flow: &Flow) -> [f64; 3] {
-        let counts = match self.is_read() {
-            true => [flow.read_bytes, flow.reads, flow.read_ns],
-            false => [flow.written_bytes, flow.writes, flow.write_ns],
-        };
-        counts.map(|count| count as f64)
+    /// Returns a layer's bytes, its requests, and the sum of their times in nanoseconds, in the directions in which the calls
+    /// of the test moved bytes.
+    pub fn counts(&self, flow: &Flow) -> [f64; 3] {
+        let reads = [flow.read_bytes, flow.reads, flow.read_ns].map(|count| count as f64);
+        let writes = [flow.written_bytes, flow.writes, flow.write_ns].map(|count| count as f64);
+        match (self.read_bytes, self.written_bytes) {
+            (_, 0) => reads,
+            (0, _) => writes,
+            _ => std::array::from_fn(|at| reads[at] + writes[at]),
+        }
     }
 
-    /// Returns the mean time of a layer's requests in the main direction in nanoseconds; `None` if they are too few.
+    /// Returns the mean time of a layer's requests of these directions in nanoseconds; `None` if they are too few.
     pub fn request_ns(&self, flow: &Flow) -> Option<f64> {
-        let [_, requests, time_ns] = self.main_counts(flow);
+        let [_, requests, time_ns] = self.counts(flow);
         (requests >= Self::REQUESTS_MIN).then(|| time_ns / requests)
     }
 

@@ -39,7 +39,7 @@ impl AtServer {
         // The layer above counts the requests; without one, the operations of the test are the requests.
         let above = layers.iter().position(|layer| layer.below.contains(&flow.layer));
         let above = above.and_then(|at| load.flow_of(at as u32));
-        let requests = above.map_or(load.ops as f64, |flow| load.main_counts(flow)[1]);
+        let requests = above.map_or(load.ops as f64, |flow| load.counts(flow)[1]);
         let counted_ns = in_flight * load.elapsed_ns as f64 / requests.max(1.0);
         Some(Self { in_flight: [logged, in_flight], request_ns: [mean_ns, counted_ns] })
     }
@@ -172,7 +172,7 @@ pub(super) fn compare(
 /// Returns bytes, requests and the sum of their times of a device that counts.
 fn device_counts(load: &Load, layers: &[Layer], at: u32) -> Option<[f64; 3]> {
     let flow = load.flow_of(at)?;
-    (layers.get(at as usize)?.kind == LayerKind::Device).then(|| load.main_counts(flow))
+    (layers.get(at as usize)?.kind == LayerKind::Device).then(|| load.counts(flow))
 }
 
 /// Returns the number of devices that pass on to this one.
