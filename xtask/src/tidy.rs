@@ -32,6 +32,8 @@ pub struct File {
 pub struct Tree {
     /// Text files, in the order of their paths.
     pub files: Vec<File>,
+    /// Snapshots of tests.
+    snapshots: Vec<File>,
     /// Paths of all files and directories, also of foreign ones; directories end with a slash.
     pub paths: Vec<String>,
 }
@@ -74,6 +76,7 @@ pub const RULES: &[Rule] = &[
     Rule { requirement: "CONTRIBUTING.md and .ci/run list every capability", check: text::capabilities },
     Rule { requirement: "no page denies a feature of skye", check: text::denials },
     Rule { requirement: "each page is within its budget of words", check: pages::budgets },
+    Rule { requirement: "samples of output in pages come from snapshots", check: pages::samples },
     Rule { requirement: "links in pages lead somewhere", check: pages::links },
     Rule { requirement: "all pages have the oldest Rust of Cargo.toml", check: text::oldest_rust },
 ];
@@ -121,10 +124,12 @@ impl Tree {
             if kind.is_file() {
                 self.paths.push(path.clone());
             }
-            if kind.is_file() && is_ours && is_text {
+            let is_snapshot = extension == Some("snap");
+            if kind.is_file() && (is_ours && is_text || is_snapshot) {
                 let text =
                     fs::read_to_string(entry.path()).with_context(|| format!("read {path} as text"))?;
-                self.files.push(File { path, text, code: OnceCell::new() });
+                let list = if is_snapshot { &mut self.snapshots } else { &mut self.files };
+                list.push(File { path, text, code: OnceCell::new() });
             }
         }
         Ok(())
@@ -177,7 +182,7 @@ fn tree(files: &[(&str, &str)]) -> Tree {
         code: OnceCell::new(),
     };
     let paths = files.iter().map(|(path, _)| (*path).to_owned()).collect();
-    Tree { files: files.iter().map(file).collect(), paths }
+    Tree { files: files.iter().map(file).collect(), snapshots: Vec::new(), paths }
 }
 
 #[cfg(test)]

@@ -52,11 +52,11 @@ pub fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
     write_while_read(rustix::stdio::stdout(), bytes).map_err(|error| from_write_error(&error))
 }
 
-/// True while live lines stand on the terminal, from the cursor on.
+/// True while the terminal shows live lines. The cursor is at their beginning.
 static HAS_LIVE_LINES: AtomicBool = AtomicBool::new(false);
 
-/// Shows lines on stderr, in place of those shown before. The cursor stays at their beginning: a terminal that breaks
-/// lines anew as its window changes moves the cursor with them, so that all of them still lie behind it.
+/// Shows lines on stderr, in place of those shown before. The cursor stays at their beginning: a terminal that reflows its
+/// lines moves the cursor with them. So all of them still lie behind it.
 pub fn show_live(lines: &[String]) {
     // A terminal whose output was stopped (Ctrl-S) would block us in the middle of a test.
     if !is_ready(rustix::stdio::stderr()) {

@@ -46,6 +46,39 @@ fn is_page(path: &str) -> bool {
     path.starts_with("docs/") || ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"].contains(&path)
 }
 
+/// Samples of output in pages are parts of snapshots. A line `…` stands for lines that the page leaves out, and a line that
+/// begins with `$` is the command.
+pub(super) fn samples(tree: &Tree) -> Vec<String> {
+    let snapshots: Vec<Vec<_>> =
+        tree.snapshots.iter().map(|file| file.text.lines().map(str::trim).collect()).collect();
+    let mut complaints = Vec::new();
+    for file in tree.with_extension("md").filter(|file| is_page(&file.path) && !file.path.starts_with("ARCH"))
+    {
+        let blocks = file.text.split("```text\n").skip(1).filter_map(|rest| rest.split("```").next());
+        for block in blocks {
+            let lines = block.lines().map(str::trim).filter(|line| !line.starts_with('$'));
+            let lines: Vec<_> = lines.collect();
+            let parts: Vec<_> = lines.split(|line| *line == "…").filter(|part| !part.is_empty()).collect();
+            if !snapshots.iter().any(|snapshot| has_parts(snapshot, &parts)) {
+                let first = lines.first().copied().unwrap_or_default();
+                complaints
+                    .push(format!("{}: no snapshot has the sample that begins with `{first}`", file.path));
+            }
+        }
+    }
+    complaints
+}
+
+/// Returns true if a snapshot has all parts, each in consecutive lines, in this order.
+fn has_parts(snapshot: &[&str], parts: &[&[&str]]) -> bool {
+    let mut rest = snapshot;
+    parts.iter().all(|part| {
+        let Some(at) = rest.windows(part.len()).position(|lines| lines == *part) else { return false };
+        rest = &rest[at + part.len()..];
+        true
+    })
+}
+
 /// Links to files and headings of this tree lead somewhere.
 pub(super) fn links(tree: &Tree) -> Vec<String> {
     let mut complaints = Vec::new();
@@ -115,6 +148,22 @@ mod tests {
         let words = |count: usize| "word ".repeat(count);
         assert_eq!(budgets(&tree(&[("README.md", &words(1300)), ("xtask/lab/x.md", "word")])), NONE);
         assert_eq!(budgets(&tree(&[("README.md", &words(1301)), ("docs/new.md", "word")])).len(), 2);
+    }
+
+    #[test]
+    fn sample_without_its_snapshot_is_found() {
+        let of = |lines: &str| {
+            let mut tree = tree(&[("docs/a.md", &format!("```text\n$ skye\n{lines}\n```\n"))]);
+            let snapshot = super::super::tree(&[("x.snap", "one\n  two\nthree\nfour")]);
+            tree.snapshots = snapshot.files;
+            samples(&tree)
+        };
+        for known in ["  one\n  two", "one\n…\nthree", "…\nthree\nfour"] {
+            assert_eq!(of(known), NONE, "{known}");
+        }
+        for unknown in ["one\nthree", "two\n…\none", "five"] {
+            assert_eq!(of(unknown).len(), 1, "{unknown}");
+        }
     }
 
     #[test]

@@ -87,8 +87,8 @@ impl Load {
         self.flows.iter().find(|flow| flow.layer == layer)
     }
 
-    /// Returns a layer's bytes, its requests, and the sum of their times in nanoseconds, in the directions in which the calls
-    /// of the test moved bytes.
+    /// Returns a layer's bytes, its requests, and the sum of their times in nanoseconds. They are those of the directions in
+    /// which the calls of the test moved bytes.
     pub fn counts(&self, flow: &Flow) -> [f64; 3] {
         let reads = [flow.read_bytes, flow.reads, flow.read_ns].map(|count| count as f64);
         let writes = [flow.written_bytes, flow.writes, flow.write_ns].map(|count| count as f64);

@@ -237,13 +237,13 @@ fn live_lines_follow_a_resized_window() {
     assert!(last.starts_with("  read 4K rnd q1  ") && !last.contains(" p99 "), "{narrow:#?}");
 }
 
-/// A terminal that breaks its lines anew when its window changes, with a program in it. Its drop ends both.
+/// A terminal that reflows its lines when its window changes, with a program in it. Its drop ends both.
 struct Tmux {
     socket: String,
 }
 
 impl Tmux {
-    fn tell(&self, words: &str) -> String {
+    fn run(&self, words: &str) -> String {
         let mut command = std::process::Command::new("tmux");
         command.args(["-S", &self.socket]).args(words.split_whitespace());
         String::from_utf8(command.output().unwrap().stdout).unwrap()
@@ -253,7 +253,7 @@ impl Tmux {
     fn screen(&self, is_as_expected: impl Fn(&str) -> bool) -> String {
         let begin = std::time::Instant::now();
         loop {
-            let screen = self.tell("capture-pane -p");
+            let screen = self.run("capture-pane -p");
             if is_as_expected(&screen) {
                 return screen;
             }
@@ -265,7 +265,7 @@ impl Tmux {
 
 impl Drop for Tmux {
     fn drop(&mut self) {
-        self.tell("kill-server");
+        self.run("kill-server");
     }
 }
 
@@ -286,7 +286,7 @@ fn resized_terminal_keeps_no_stale_lines() {
     let row = |screen: &str| screen.lines().find(is_row).map(str::to_owned);
     terminal.screen(|screen| row(screen).is_some_and(|row| row.contains(" p99 ")));
     for columns in [50, 90, 36, 100, 45] {
-        terminal.tell(&format!("resize-window -x {columns}"));
+        terminal.run(&format!("resize-window -x {columns}"));
         let begin = row(&terminal.screen(|screen| row(screen).is_some()));
         // Drawn anew, at the new width.
         let screen = terminal.screen(|screen| row(screen).is_some() && row(screen) != begin);
@@ -294,7 +294,7 @@ fn resized_terminal_keeps_no_stale_lines() {
             assert_eq!(screen.matches(part).count(), 1, "{part} at {columns}\n{screen}");
         }
     }
-    terminal.tell("send-keys C-c");
+    terminal.run("send-keys C-c");
     let screen = terminal.screen(|screen| screen.contains("is dead"));
     assert!(!screen.lines().any(|line| is_row(&line)) && !screen.contains(" left"), "{screen}");
     assert_nothing_left(started.home());
