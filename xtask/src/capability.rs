@@ -62,7 +62,7 @@ impl Capability {
 }
 
 /// All capabilities; a new one is one line here and one function below.
-pub static CAPABILITIES: [Capability; 30] = [
+pub static CAPABILITIES: [Capability; 31] = [
     Capability::new("root", "run as user 0", probe_root),
     Capability::new("loop", "attach loop devices", probe_loop),
     Capability::new("host", "see all processes of the machine", probe_host),
@@ -89,6 +89,7 @@ pub static CAPABILITIES: [Capability; 30] = [
     Capability::new("sfdisk", "write partition tables", probe_sfdisk),
     Capability::new("fio", "run fio", probe_fio),
     Capability::new("tracefs", "write and read the kernel's trace", probe_tracefs),
+    Capability::new("promtool", "check metrics as Prometheus does", || promtool().map(drop)),
     Capability::new("tmux", "run a terminal that reflows its lines", probe_tmux),
     Capability::new("user", "run a program as another user", probe_user),
     Capability::new("chromium", "open pages in a browser", probe_chromium),
@@ -368,6 +369,14 @@ fn probe_user() -> Result<(), String> {
 
 fn probe_sfdisk() -> Result<(), String> {
     run(Command::new("sfdisk").arg("--version")).map(drop)
+}
+
+/// Returns the program that checks metrics of Prometheus.
+///
+/// # Errors
+/// Its package cannot be fetched or unpacked.
+pub fn promtool() -> Result<std::path::PathBuf, String> {
+    crate::lab::program("prometheus", "usr/bin/promtool").map_err(|error| format!("{error:#}"))
 }
 
 fn probe_tmux() -> Result<(), String> {

@@ -24,6 +24,7 @@ use tempfile::TempDir;
 use crate::Usage;
 use case::Answer;
 use guest::Guest;
+pub use supplies::program;
 use supplies::{KERNELS, Kernel, Supplies};
 
 pub use case::Case;

@@ -181,7 +181,7 @@ pub struct Fleet {
     pub(crate) names_unknown: bool,
     /// Most clients that are started at once.
     pub(crate) start_at_once: usize,
-    /// End of the user's patience that the clients know of.
+    /// Urgency of the user's signals that the clients know of.
     pub(crate) applied_urgency: Urgency,
 }
 

@@ -80,7 +80,7 @@ pub fn transfer_time(bytes: u64) -> Duration {
     Duration::from_secs(bytes.div_ceil(BYTES_PER_SECOND))
 }
 
-/// End of a user's patience, by signals.
+/// How urgently a user's signals demand the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Urgency {
     /// No signal has arrived.

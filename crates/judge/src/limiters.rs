@@ -3,7 +3,7 @@
 //!
 //! The order is that of certainty. First come the requested limits and skye's own costs. Then comes the threads' time,
 //! which is exact, and then their wait channels. Last come the layers' counters together with the experiments. The
-//! method is in docs/methodology.md, with the measured value of each figure.
+//! method is in docs/methodology.md.
 //!
 //! The position of a rule in `RULES` depends on its certainty. The snapshot of `tests/limiters.rs` shows the text of
 //! all observations and advice: read it. If a rig can reproduce the limit, `skye/tests/known_answers/limiters.rs` tests

@@ -313,6 +313,10 @@ pieces! {
         /// Extents under the files before they were read; null for tests that read none, and where they are not known.
         #[serde(default)]
         pub extents: Option<Extents>,
+        /// Places of the data: addresses below the file system, as it reports them. At most eight, in their order; none for
+        /// tests that make their files, and where they are not known.
+        #[serde(default)]
+        pub places: Vec<Place>,
         /// Heat, throttling and maintenance during the test; null where there was nothing to check.
         #[serde(default)]
         pub conditions: Option<Conditions>,
@@ -415,6 +419,14 @@ document! {
         pub after: Option<f64>,
         /// System call that showed it: "cachestat", "mincore".
         pub source: String,
+    }
+
+    /// A range of addresses on the storage.
+    pub struct Place {
+        /// First byte.
+        pub start_bytes: u64,
+        /// Byte after the last one.
+        pub end_bytes: u64,
     }
 
     /// Extents under files, as shares of the files' bytes, 0 to 1.

@@ -353,7 +353,7 @@ fn cpu_time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error>
 }
 
 fn latency<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
-    number(deserializer, |number| number >= LATENCY_US_MIN, "the minimum is 0.1 µs")
+    number(deserializer, |number| number >= LATENCY_US_MIN, "0.1 µs or more")
 }
 
 fn maybe_amount<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {

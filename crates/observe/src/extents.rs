@@ -12,13 +12,15 @@ const FIEMAP_FLAG_SYNC: u32 = 1;
 const LAST: u32 = 0x1;
 const ENCODED: u32 = 0x8;
 const UNWRITTEN: u32 = 0x800;
+/// Flags of extents without an address: unknown, delayed, and inside of metadata.
+const WITHOUT_ADDRESS: u32 = 0x2 | 0x4 | 0x200;
 /// Extents per answer of the kernel.
 const BATCH: usize = 256;
 /// Number of answers after which a file counts as too fragmented to go on.
 const ANSWERS_MAX: usize = 4096;
 
 /// Bytes of a file by kind of allocation.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FileExtents {
     /// Bytes that were never allocated.
     pub hole_bytes: u64,
@@ -28,6 +30,8 @@ pub struct FileExtents {
     pub encoded_bytes: u64,
     /// Number of extents.
     pub extents: u64,
+    /// Addresses of the extents below the file system, where it reports them.
+    pub addresses: Vec<Range<u64>>,
 }
 
 #[repr(C)]
@@ -90,6 +94,10 @@ fn mapped(file: BorrowedFd<'_>, range: &Range<u64>) -> Option<FileExtents> {
             sum.extents += 1;
             sum.unwritten_bytes += if extent.flags & UNWRITTEN != 0 { bytes } else { 0 };
             sum.encoded_bytes += if extent.flags & ENCODED != 0 { bytes } else { 0 };
+            if extent.flags & WITHOUT_ADDRESS == 0 {
+                let start = extent.physical + (from - extent.logical);
+                sum.addresses.push(start..start.saturating_add(bytes));
+            }
         }
         at = last.logical.saturating_add(last.length).max(at + 1);
         if last.flags & LAST != 0 {
@@ -97,6 +105,25 @@ fn mapped(file: BorrowedFd<'_>, range: &Range<u64>) -> Option<FileExtents> {
         }
     }
     (at >= range.end).then(|| sum.with_holes(seen, length_bytes))
+}
+
+/// Returns the places of extents by their addresses, in order, at most this many. The smallest gaps are inside of places, and
+/// so is any gap below 1/128 of the highest address.
+pub fn places(mut addresses: Vec<Range<u64>>, most: usize) -> Vec<Range<u64>> {
+    addresses.sort_by_key(|range| range.start);
+    let highest = addresses.iter().map(|range| range.end).max().unwrap_or(0);
+    let gap = |one: &Range<u64>, next: &Range<u64>| next.start.saturating_sub(one.end);
+    let mut gaps: Vec<_> = addresses.windows(2).map(|pair| gap(&pair[0], &pair[1])).collect();
+    gaps.sort_unstable_by_key(|gap| std::cmp::Reverse(*gap));
+    let inside_max = gaps.get(most.saturating_sub(1)).copied().unwrap_or(0).max(highest / 128);
+    let mut places: Vec<Range<u64>> = Vec::new();
+    for range in addresses {
+        match places.last_mut() {
+            Some(last) if gap(last, &range) <= inside_max => last.end = last.end.max(range.end),
+            _ => places.push(range),
+        }
+    }
+    places
 }
 
 impl FileExtents {
@@ -149,6 +176,17 @@ mod tests {
         file.write_all_at(&data, 3 * MIB).unwrap();
         file.sync_all().unwrap();
         (file, can_allocate)
+    }
+
+    #[test]
+    fn near_extents_are_one_place() {
+        const GIB: u64 = 1 << 30;
+        let extents = vec![90 * GIB..91 * GIB, 10 * GIB..11 * GIB, 11 * GIB + 5..12 * GIB];
+        assert_eq!(places(extents.clone(), 8), [10 * GIB..12 * GIB, 90 * GIB..91 * GIB]);
+        assert_eq!(places(extents, 1), [10 * GIB..91 * GIB]);
+        let many = (0..100).map(|at| at * at * GIB..at * at * GIB + 1).collect();
+        assert_eq!(places(many, 8).len(), 8);
+        assert_eq!(places(Vec::new(), 8), []);
     }
 
     #[test]

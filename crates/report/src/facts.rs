@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use model::Run;
 use model::comparison::Difference;
-use model::run::{PhaseRecord, Setting};
+use model::run::{PhaseRecord, Place, Setting};
 use model::size;
 use model::target::{Backing, Device, DeviceKind};
 
@@ -39,6 +39,8 @@ pub(crate) enum Value {
     Words(Vec<String>),
     /// Text with its number, which differs if the numbers are more than a factor of [`SAME_SIZE`] apart.
     Approximate(String, f64),
+    /// Places of data, which differ unless half of the fewer bytes are the same.
+    Places(Vec<Place>),
 }
 
 impl Fact {
@@ -78,6 +80,7 @@ impl Value {
         match self {
             Self::Text(text) | Self::Approximate(text, _) => text.clone(),
             Self::Words(words) => words.join(","),
+            Self::Places(places) => places_text(places),
         }
     }
 
@@ -88,9 +91,34 @@ impl Value {
             (Self::Words(one), Self::Words(other)) => {
                 one.iter().collect::<BTreeSet<_>>() == other.iter().collect::<BTreeSet<_>>()
             }
+            (Self::Places(one), Self::Places(other)) => {
+                let common = |place| other.iter().map(|other| common_bytes(place, other)).sum::<u64>();
+                2 * one.iter().map(common).sum::<u64>() >= places_bytes(one).min(places_bytes(other))
+            }
             _ => self == other,
         }
     }
+}
+
+/// Returns the places of data in words: "175 to 179 GB, 204 to 205 GB".
+pub(crate) fn places_text(places: &[Place]) -> String {
+    let text = |place: &Place| {
+        let [start, end] = [place.start_bytes, place.end_bytes].map(size::decimal);
+        if start == end {
+            return end;
+        }
+        let unit = end.split_once(' ').map_or("", |(_, unit)| unit);
+        format!("{} to {end}", start.strip_suffix(unit).unwrap_or(&start).trim_end())
+    };
+    places.iter().map(text).collect::<Vec<_>>().join(", ")
+}
+
+fn places_bytes(places: &[Place]) -> u64 {
+    places.iter().map(|place| place.end_bytes.saturating_sub(place.start_bytes)).sum()
+}
+
+fn common_bytes(one: &Place, other: &Place) -> u64 {
+    one.end_bytes.min(other.end_bytes).saturating_sub(one.start_bytes.max(other.start_bytes))
 }
 
 /// The facts of all runs of a side, or of one run.
@@ -309,6 +337,12 @@ pub(crate) fn from_tests(phases: &[&PhaseRecord]) -> Vec<Fact> {
     }
     if let Some(files) = on_files.iter().map(|workload| workload.files).max() {
         facts.push(Fact::format_estimate("files", thousands(files), files as f64));
+    }
+    let mut places: Vec<_> = phases.iter().flat_map(|phase| phase.seen.places.iter().cloned()).collect();
+    places.sort_by_key(|place| (place.start_bytes, place.end_bytes));
+    places.dedup();
+    if !places.is_empty() {
+        facts.push(Fact { value: Value::Places(places), ..Fact::new("place of data", "") });
     }
     facts
 }

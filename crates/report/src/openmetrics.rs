@@ -1,65 +1,117 @@
-//! A run as OpenMetrics text, which the textfile collector of Prometheus' node exporter reads.
+//! A run as text for the textfile collector of Prometheus' node exporter. The parsers of OpenMetrics and of the older text
+//! format both take it.
 //!
-//! See the specification of OpenMetrics 1.0, section "Text format".
+//! See the specification of OpenMetrics 1.0, section "Text format". Files in one directory of the collector need equal
+//! `HELP` texts and different labels: host, target, and the run's label or preset.
 
 use std::fmt::Write;
 
 use model::Run;
-use model::run::{PhaseRecord, Trust};
+use model::run::{PhaseRecord, RunStatus, Status, Trust};
 
 use crate::answer::trust;
 use crate::text::limiter_of;
 use crate::{printable, slug, time};
 
-/// Name, meaning, and the values with their own label, if any.
-type Metric = (&'static str, &'static str, fn(&PhaseRecord) -> Vec<(Option<(&'static str, String)>, f64)>);
+/// Value of a metric, with the end of its name and a label, if it has them.
+struct Sample {
+    suffix: &'static str,
+    label: Option<(&'static str, String)>,
+    value: f64,
+}
 
-/// Metrics of tests. All are gauges: a file replaces the one before.
+/// Name, type, meaning, and values.
+type Metric = (&'static str, &'static str, &'static str, fn(&PhaseRecord) -> Vec<Sample>);
+
+fn plain(value: Option<f64>) -> Vec<Sample> {
+    value.map(|value| Sample { suffix: "", label: None, value }).into_iter().collect()
+}
+
+fn is_true(value: bool) -> f64 {
+    f64::from(u8::from(value))
+}
+
+/// Metrics of tests. A file replaces the one before, so nothing counts up.
 const METRICS: &[Metric] = &[
-    ("skye_operations_per_second", "Headline rate.", |phase| {
-        phase.figures.rate.ops_per_second.map(|rate| (None, rate)).into_iter().collect()
+    ("skye_operations_per_second", "gauge", "Headline rate.", |phase| {
+        plain(phase.figures.rate.ops_per_second)
     }),
-    ("skye_bytes_per_second", "Headline rate in bytes.", |phase| {
-        phase.figures.rate.bytes_per_second.map(|rate| (None, rate)).into_iter().collect()
+    ("skye_bytes_per_second", "gauge", "Headline rate in bytes.", |phase| {
+        plain(phase.figures.rate.bytes_per_second)
     }),
-    ("skye_latency_seconds", "Latency of operations.", |phase| {
+    ("skye_latency_seconds", "summary", "Latency of operations.", |phase| {
         let Some(latency) = &phase.figures.latency_ns else { return Vec::new() };
         let quantiles = [("0.5", latency.p50), ("0.99", latency.p99), ("0.999", latency.p99_9)];
-        let known = quantiles.into_iter().filter_map(|(quantile, ns)| Some((quantile, ns?)));
-        known.map(|(quantile, ns)| (Some(("quantile", quantile.to_owned())), ns as f64 / 1e9)).collect()
+        let known = quantiles.into_iter().filter_map(|(quantile, ns)| Some((quantile, ns? as f64 / 1e9)));
+        let label = |quantile: &str| Some(("quantile", quantile.to_owned()));
+        let mut samples: Vec<_> =
+            known.map(|(quantile, value)| Sample { suffix: "", label: label(quantile), value }).collect();
+        let count = phase.counts.ops as f64;
+        samples.push(Sample { suffix: "_sum", label: None, value: latency.mean as f64 / 1e9 * count });
+        samples.push(Sample { suffix: "_count", label: None, value: count });
+        samples
     }),
-    ("skye_trusted", "1 if the number is valid, else 0.", |phase| {
-        vec![(None, f64::from(u8::from(trust(phase) == Trust::Ok)))]
+    ("skye_test_success", "gauge", "1 if the test ran to its end, else 0.", |phase| {
+        plain(Some(is_true(phase.status == Status::Done)))
     }),
-    ("skye_limiter", "1, with the limiter as a label.", |phase| {
+    ("skye_trusted", "gauge", "1 if the number is valid, else 0.", |phase| {
+        plain(Some(is_true(phase.figures.rate.ops_per_second.is_some() && trust(phase) == Trust::Ok)))
+    }),
+    ("skye_limiter", "gauge", "1, with the limiter as a label.", |phase| {
         let limiter = limiter_of(phase).map(|(limiter, _)| limiter.code().to_owned());
-        limiter.map(|code| (Some(("limiter", code)), 1.0)).into_iter().collect()
+        limiter
+            .map(|code| Sample { suffix: "", label: Some(("limiter", code)), value: 1.0 })
+            .into_iter()
+            .collect()
     }),
 ];
 
-/// Writes the rates, latencies and limiters of all tests. Tests without a rate are left out.
+/// Writes the rates, latencies and limiters of all tests.
 pub fn write(run: &Run) -> String {
     let mut text = String::new();
     let target = &run.environment.target;
-    let of_run = labels(&[("host", &run.environment.host), ("target", &target.path)]);
-    let begin = |text: &mut String, name: &str, meaning: &str| {
+    let plan = run.label.as_ref().unwrap_or(&run.plan.preset);
+    let of_run = labels(&[("host", &run.environment.host), ("target", &target.path), ("plan", plan)]);
+    let begin = |text: &mut String, name: &str, kind: &str, meaning: &str| {
         // Writing to a string does not fail.
-        let _ = writeln!(text, "# TYPE {name} gauge\n# HELP {name} {meaning}");
+        let _ = writeln!(text, "# TYPE {name} {kind}\n# HELP {name} {meaning}");
     };
-    for (name, meaning, values) in METRICS {
-        begin(&mut text, name, meaning);
-        for phase in run.phases.iter().filter(|phase| phase.figures.rate.ops_per_second.is_some()) {
-            let of_test = labels(&[("test", &slug::from_phase(phase))]);
-            for (own, value) in values(phase) {
-                let own = own.map_or(String::new(), |(key, value)| format!(",{}", labels(&[(key, &value)])));
-                let _ = writeln!(text, "{name}{{{of_run},{of_test}{own}}} {value}");
+    // A test that the plan has twice is one series: its last result.
+    let mut phases: Vec<(String, &PhaseRecord)> = Vec::new();
+    for phase in &run.phases {
+        let slug = slug::from_phase(phase);
+        phases.retain(|(known, _)| *known != slug);
+        phases.push((slug, phase));
+    }
+    for (name, kind, meaning, samples) in METRICS {
+        begin(&mut text, name, kind, meaning);
+        for (slug, phase) in &phases {
+            let of_test = labels(&[("test", slug)]);
+            for Sample { suffix, label, value } in samples(phase) {
+                let label =
+                    label.map_or(String::new(), |(key, value)| format!(",{}", labels(&[(key, &value)])));
+                let _ = writeln!(text, "{name}{suffix}{{{of_run},{of_test}{label}}} {value}");
             }
         }
     }
-    if let Some(seconds) = time::unix_seconds(&run.started_at) {
-        begin(&mut text, "skye_started_seconds", "Start of the run, in Unix time.");
-        let _ = writeln!(text, "skye_started_seconds{{{of_run}}} {seconds}");
+    let of_all = [
+        ("skye_run_success", "1 if all tests of the run ran to their ends, else 0.", {
+            let is_complete = run.run_status == RunStatus::Complete;
+            is_true(is_complete && run.phases.iter().all(|phase| phase.status == Status::Done))
+        }),
+        (
+            "skye_started_seconds",
+            "Start of the run, in Unix time.",
+            time::unix_seconds(&run.started_at).map_or(f64::NAN, |seconds| seconds as f64),
+        ),
+    ];
+    for (name, meaning, value) in of_all.into_iter().filter(|(.., value)| value.is_finite()) {
+        begin(&mut text, name, "gauge", meaning);
+        let _ = writeln!(text, "{name}{{{of_run}}} {value}");
     }
+    begin(&mut text, "skye_run_info", "gauge", "1, with facts about the run as labels.");
+    let own = labels(&[("run", &run.started_at), ("version", &run.skye_version)]);
+    let _ = writeln!(text, "skye_run_info{{{of_run},{own}}} 1");
     text.push_str("# EOF\n");
     text
 }

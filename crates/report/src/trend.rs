@@ -23,6 +23,8 @@ pub struct RunSummary {
     started_at: String,
     host: String,
     path: String,
+    /// Clients that made the run together; `None` for a run of one process.
+    clients: Option<u32>,
     /// Possible causes of a changed rate.
     facts: Facts,
     tests: Vec<Test>,
@@ -56,9 +58,17 @@ impl From<&Run> for RunSummary {
             started_at: run.started_at.clone(),
             host: run.environment.host.clone(),
             path: run.environment.target.path.clone(),
+            clients: run.plan.clients.map(|clients| clients.count),
             facts: reasons(facts::facts_outside_tests(run)),
             tests: tests.iter().map(|(first, all)| Test::new(first, all)).collect(),
         }
+    }
+}
+
+impl RunSummary {
+    /// Returns what the runs of a series have in common besides the test.
+    fn place(&self) -> (&str, &str, Option<u32>) {
+        (&self.host, &self.path, self.clients)
     }
 }
 
@@ -147,12 +157,12 @@ const HISTORY_WIDTH_MIN: usize = 12;
 pub fn render(runs: &[Option<RunSummary>], style: &Style) -> String {
     let all = series(runs);
     let (once, mut drawn): (Vec<_>, Vec<_>) = all.into_iter().partition(|series| series.points.len() < 2);
-    drawn.sort_by(|a, b| (&a.run.host, &a.run.path).cmp(&(&b.run.host, &b.run.path)));
+    drawn.sort_by_key(|series| series.run.place());
     let layout = Layout::new(&drawn, style);
     let mut text = String::new();
     let mut target = None;
     for series in &drawn {
-        let this = (&series.run.host, &series.run.path);
+        let this = series.run.place();
         if target != Some(this) {
             let gap = if text.is_empty() { "" } else { "\n" };
             text += &format!("{gap}{}\n{}\n", layout.target(series.run, style), layout.head());
@@ -170,8 +180,7 @@ pub fn render(runs: &[Option<RunSummary>], style: &Style) -> String {
 
 /// Returns true if two rows of a target begin with the same words.
 fn has_same_label(a: &Series, b: &Series) -> bool {
-    (&a.run.host, &a.run.path, &a.test.name, &a.test.label)
-        == (&b.run.host, &b.run.path, &b.test.name, &b.test.label)
+    (a.run.place(), &a.test.name, &a.test.label) == (b.run.place(), &b.test.name, &b.test.label)
 }
 
 fn series(runs: &[Option<RunSummary>]) -> Vec<Series<'_>> {
@@ -180,7 +189,7 @@ fn series(runs: &[Option<RunSummary>]) -> Vec<Series<'_>> {
     for (newer_runs, run) in runs.iter().enumerate() {
         let Some(run) = run else { continue };
         for test in &run.tests {
-            let key = (&run.host, &run.path, &test.spec, &test.name);
+            let key = (run.place(), &test.spec, &test.name);
             let at = *known.entry(key).or_insert_with(|| {
                 all.push(Series { run, test, points: Vec::new() });
                 all.len() - 1
@@ -264,8 +273,13 @@ impl Layout {
     fn target(&self, run: &RunSummary, style: &Style) -> String {
         // However long the name of the host is, the directory stays in sight.
         let host = fit(&style.foreign(&run.host), self.width / 3);
-        let room = self.width.saturating_sub(display_width(&host) + 2);
-        format!("{host}: {}", fit_end(&style.foreign(&run.path), room))
+        let clients = match run.clients {
+            None => String::new(),
+            Some(1) => ", 1 client".to_owned(),
+            Some(count) => format!(", {} clients", thousands(count.into())),
+        };
+        let room = self.width.saturating_sub(display_width(&host) + 2 + clients.len());
+        format!("{host}: {}{clients}", fit_end(&style.foreign(&run.path), room))
     }
 
     fn head(&self) -> String {

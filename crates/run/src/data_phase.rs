@@ -27,7 +27,7 @@ use engine::worker::{Layout, Stamping};
 use model::UserError;
 use model::machine::ring_bytes;
 use model::plan::Stop;
-use model::run::{Extents, Residency};
+use model::run::{Extents, Place, Residency};
 use model::workload::{
     Access, Arrival, CacheMode, DataVerb, DataWork, Engine, HotPart, RequestedEngine, Workload,
 };
@@ -87,6 +87,8 @@ pub struct DataOutcome {
     pub direct_refused: bool,
     /// Extents under the files that were read.
     pub extents: Option<Extents>,
+    /// Places of the data.
+    pub places: Vec<Place>,
     /// Bytes that it could write, if they ended it before its stop rule.
     pub write_limit_bytes: Option<u64>,
 }
@@ -300,6 +302,7 @@ fn run(
         residency: prepared.residency,
         direct_refused: data.direct && data.verb != DataVerb::Discard && files.iter().any(is_buffered),
         extents: prepared.extents,
+        places: prepared.places,
         ..DataOutcome::default()
     };
     drive.collected.zoned = zoned;
@@ -658,7 +661,11 @@ const DROP_AGAIN: std::time::Duration = std::time::Duration::from_millis(50);
 struct CacheState {
     residency: Option<Residency>,
     extents: Option<Extents>,
+    places: Vec<Place>,
 }
+
+/// Most places of the data that a record names.
+const PLACES_MAX: usize = 8;
 
 /// Returns the resident share of the files, and the call that counted it.
 fn resident_share(files: &[OwnedFd], part: &Range<u64>) -> Option<(f64, &'static str)> {
@@ -671,8 +678,8 @@ fn resident_share(files: &[OwnedFd], part: &Range<u64>) -> Option<(f64, &'static
     (all > 0).then(|| (sum.0 as f64 / all as f64, sum.1))
 }
 
-/// Returns the extents under a range of the files.
-fn extents_of(files: &[OwnedFd], range: &Range<u64>) -> Option<Extents> {
+/// Returns the extents under a range of the files, and their places.
+fn extents_of(files: &[OwnedFd], range: &Range<u64>) -> Option<(Extents, Vec<Place>)> {
     let mut sum = observe::FileExtents::default();
     for file in files {
         let found = observe::extents(file.as_fd(), range.clone())?;
@@ -680,15 +687,18 @@ fn extents_of(files: &[OwnedFd], range: &Range<u64>) -> Option<Extents> {
         sum.unwritten_bytes += found.unwritten_bytes;
         sum.encoded_bytes += found.encoded_bytes;
         sum.extents += found.extents;
+        sum.addresses.extend(found.addresses);
     }
     let length_bytes = range.end - range.start;
     let share = |bytes: u64| bytes as f64 / (length_bytes * files.len() as u64).max(1) as f64;
-    Some(Extents {
+    let extents = Extents {
         hole_share: share(sum.hole_bytes),
         unwritten_share: share(sum.unwritten_bytes),
         encoded_share: share(sum.encoded_bytes),
         extents: sum.extents,
-    })
+    };
+    let places = observe::places(sum.addresses, PLACES_MAX).into_iter();
+    Some((extents, places.map(|place| Place { start_bytes: place.start, end_bytes: place.end }).collect()))
 }
 
 /// Brings the pages of the files into the requested state, and checks the result. Writes back all that
@@ -750,13 +760,15 @@ fn prepare_cache(
             }
             resident = resident_share(&files, &part);
         }
+        let (extents, places) = extents_of(&files, &range).filter(|_| !fresh).unzip();
         Ok(CacheState {
             residency: resident.map(|(share, source)| Residency {
                 before: Some(share),
                 after: None,
                 source: source.into(),
             }),
-            extents: if reads { extents_of(&files, &range) } else { None },
+            extents: extents.filter(|_| reads),
+            places: places.unwrap_or_default(),
         })
     };
     let mut moved = drive.meter.activity();

@@ -16,7 +16,7 @@ use model::mix::NamedMix;
 use model::plan::{Plan, PlannedPhase};
 use model::run::{
     Counts, EngineRecord, Extents, Figures, Interval, Judgement, Latency, Load, Observations, PhaseRecord,
-    Rate, Residency, RoundRecord, SlowestCalls, Status, Step, SystemUse, WorkloadRecord,
+    Place, Rate, Residency, RoundRecord, SlowestCalls, Status, Step, SystemUse, WorkloadRecord,
 };
 use model::target::{Target, TargetKind};
 use model::workload::{Arrival, CacheMode, DataVerb, DataWork, Engine, FileVerb, Work};
@@ -214,6 +214,7 @@ pub fn record(
         wait_channels: observed.wait_channels.clone(),
         residency: measured.residency.take(),
         extents: measured.extents.take(),
+        places: std::mem::take(&mut measured.places),
         ..Observations::default()
     };
     let block_bytes = data.map(|data| data.block_bytes);
@@ -322,6 +323,8 @@ pub struct PhaseTotals {
     pub direct_refused: bool,
     /// Extents under the files that were read.
     pub extents: Option<Extents>,
+    /// Places of the data.
+    pub places: Vec<Place>,
     /// Operations that ended in another way than a load file says.
     pub unexpected: Option<Unexpected>,
     /// Bytes that it could write, if they ended it and the plan alone does not say so.
@@ -367,6 +370,7 @@ impl PhaseTotals {
             residency: outcome.residency,
             direct_refused: outcome.direct_refused,
             extents: outcome.extents,
+            places: outcome.places,
             failure: outcome.failure,
             ..Self::default()
         }

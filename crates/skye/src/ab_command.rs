@@ -108,7 +108,7 @@ enum PlannedBackend {
 
 /// Measures both sides, and compares them.
 pub fn ab(arguments: &AbArguments) -> CommandResult {
-    let effect = effect(arguments.effect, &arguments.fail_on)?;
+    let effect = effect(arguments.effect, &arguments.gate.fail_on)?;
     let started = Instant::now();
     compare_command::check(&arguments.display)?;
     let started_at = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
@@ -540,7 +540,7 @@ fn finish(
         terminal::print_line(&format!("\n{}", lines.join("\n")))?;
     }
     if code == exit::DONE && !interruption.is_raised() {
-        code = reached(&comparison, &arguments.fail_on)?;
+        code = reached(&comparison, &arguments.gate);
     }
     Ok(interruption.exit_code().unwrap_or(code))
 }

@@ -54,9 +54,10 @@ pub enum Command {
     Ab(Box<AbArguments>),
     /// Compare saved runs: changes with their confidence, and other differences.
     #[command(
-        after_help = "A RUN is a file, @ for the last saved run, @-1 for the one before, or a file with results of\n\
-bonnie++, bonnie, GoBonnieGo, zcav or getc_putc. All are compared with the first.\n\
-Exit codes: 0 done, 2 a file is not a run or nothing can be compared, 4 a change exceeded --fail-on."
+        after_help = "A RUN is a file, @ for the last saved run, @-1 for the one before, a saved name or label, or\n\
+a file with results of bonnie++, bonnie, GoBonnieGo, zcav or getc_putc. All are compared with the first.\n\
+Exit codes: 0 done, 2 a file is not a run or nothing can be compared, 4 a change exceeded --fail-on,\n\
+6 --fail-on cannot be decided."
     )]
     Compare(CompareArguments),
     /// List saved runs.
@@ -74,10 +75,10 @@ Exit codes: 0 done, 2 a file is not a run or nothing can be compared, 4 a change
         /// Name in a table or in a document: "page cache", page_cache.
         limiter: Vec<String>,
     },
-    /// Check this machine and target for problems that distort results; writes nothing.
+    /// Check this machine and target for problems that distort results; writes no data.
     #[command(after_help = "Each line is fine, a note, a warning that results will be suspect, or unfit.\n\
-It takes about three seconds, with one busy thread. With --hosts, each host creates an empty directory for a moment, to\n\
-find out which hosts share one. Exit code 5 if anything is unfit.")]
+It takes about three seconds, with one busy thread. With --hosts, each host creates an empty directory for a\n\
+moment, to find out which hosts share one. Exit code 5 if anything is unfit.")]
     Doctor {
         /// Directory to check.
         #[arg(default_value = ".", value_hint = ValueHint::DirPath)]
@@ -455,7 +456,7 @@ pub struct ListArguments {
 /// Which saved run to show, and how.
 #[derive(Debug, Args)]
 pub struct ReportArguments {
-    /// A file (JSON, or a page that contains it), or @ for the last saved run, @-1 for the one before.
+    /// A file (JSON, or a page that contains it), the name or label of a saved run, or @ for the last one, @-1 for the one before.
     #[arg(default_value = "@", value_name = "RUN", allow_hyphen_values = true, value_hint = ValueHint::FilePath)]
     pub run: String,
     /// The forms.
@@ -464,7 +465,7 @@ pub struct ReportArguments {
     /// Write its tables as Markdown; - is stdout.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub markdown: Option<PathBuf>,
-    /// Print only the tables.
+    /// Print only the tables, and the reason of each mark.
     #[arg(short, long)]
     pub quiet: bool,
     /// Rejudge it by the rules of this version, from the document alone.
@@ -532,10 +533,9 @@ pub struct AbArguments {
     /// Total time limit, such as 90s, 20m, 2h; no pair starts that would exceed it.
     #[arg(long, value_name = "TIME", default_value = "30m")]
     pub total: Seconds,
-    /// Exit with code 4 if a row changed significantly by more than this, as in 'throughput<-5%' or 'p99>10%'; may be
-    /// repeated.
-    #[arg(long, value_name = "LIMIT", allow_hyphen_values = true)]
-    pub fail_on: Vec<Limit>,
+    /// Limits that no change may exceed.
+    #[command(flatten)]
+    pub gate: GateArguments,
     /// Output of the comparison.
     #[command(flatten)]
     pub display: DisplayArguments,
@@ -566,13 +566,34 @@ pub struct CompareArguments {
     /// Ignore changes below this [default: 3 %].
     #[arg(long, value_name = "PERCENT")]
     pub effect: Option<Percent>,
+    /// Limits that no change may exceed.
+    #[command(flatten)]
+    pub gate: GateArguments,
+    /// Output of the comparison.
+    #[command(flatten)]
+    pub display: DisplayArguments,
+}
+
+/// Limits that no change may exceed.
+#[derive(Debug, Args)]
+pub struct GateArguments {
     /// Exit with code 4 if a row changed significantly by more than this, as in 'throughput<-5%' or 'p99>10%'; may be
     /// repeated.
     #[arg(long, value_name = "LIMIT", allow_hyphen_values = true)]
     pub fail_on: Vec<Limit>,
-    /// Output of the comparison.
-    #[command(flatten)]
-    pub display: DisplayArguments,
+    /// Take a limit that cannot be decided for kept or exceeded, instead of exit code 6: too few runs, a missing test, an
+    /// invalid number.
+    #[arg(long, value_name = "ANSWER", requires = "fail_on")]
+    pub undecided: Option<Undecided>,
+}
+
+/// Answer of a gate that cannot decide.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Undecided {
+    /// As if no limit were exceeded.
+    Pass,
+    /// As if one were exceeded.
+    Fail,
 }
 
 /// Output of a comparison.

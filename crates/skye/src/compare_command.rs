@@ -7,13 +7,13 @@ use model::request::Percent;
 use model::{Comparison, Run, nearest};
 use report::compare::{self, Limit, LimitCheck, Side};
 
-use crate::cli::{CompareArguments, ComparisonFormat, DisplayArguments};
+use crate::cli::{CompareArguments, ComparisonFormat, DisplayArguments, GateArguments, Undecided};
 use crate::exit::{self, Failure};
 use crate::{CommandResult, front_ends, outputs, run_names, store, terminal};
 
 /// Compares.
 pub fn compare(arguments: &CompareArguments) -> CommandResult {
-    let effect = effect(arguments.effect, &arguments.fail_on)?;
+    let effect = effect(arguments.effect, &arguments.gate.fail_on)?;
     let display = &arguments.display;
     check(display)?;
     if let Some(page) = &display.html {
@@ -34,7 +34,7 @@ pub fn compare(arguments: &CompareArguments) -> CommandResult {
     let (sides, runs): (Vec<_>, Vec<_>) = sides.into_iter().unzip();
     let comparison = compare::compare(&sides, effect).map_err(Failure::Refused)?;
     show(&comparison, &runs, display)?;
-    let code = reached(&comparison, &arguments.fail_on)?;
+    let code = reached(&comparison, &arguments.gate);
     Ok(if unreadable.is_empty() { code } else { exit::REFUSED })
 }
 
@@ -98,23 +98,27 @@ pub fn show(comparison: &Comparison, runs: &[Vec<Run>], display: &DisplayArgumen
     terminal::print_bytes(text.as_bytes())
 }
 
-/// Returns the exit code that limits call for. An undecidable limit is refused: a gate that nothing can fail is no
-/// gate.
-pub fn reached(comparison: &Comparison, limits: &[Limit]) -> CommandResult {
-    let mut code = exit::DONE;
-    for limit in limits {
+/// Returns the exit code that limits call for. A change beyond one decides, whatever the others are.
+pub fn reached(comparison: &Comparison, gate: &GateArguments) -> u8 {
+    let (mut is_beyond, mut is_undecided) = (false, false);
+    for limit in &gate.fail_on {
         match limit.reached(comparison) {
             LimitCheck::Within => {}
             LimitCheck::Exceeded(rows) => {
                 terminal::error(&format!("beyond --fail-on: {}", rows.join(", ")));
-                code = exit::BEYOND;
+                is_beyond = true;
             }
             LimitCheck::Undecided(reason) => {
-                return Err(Failure::Refused(format!("cannot evaluate --fail-on: {reason}")));
+                terminal::message("warning", &format!("cannot decide --fail-on: {reason}"));
+                is_undecided = true;
             }
         }
     }
-    Ok(code)
+    match (is_beyond, is_undecided, gate.undecided) {
+        (true, ..) | (false, true, Some(Undecided::Fail)) => exit::BEYOND,
+        (false, true, None) => exit::UNDECIDED,
+        (false, true, Some(Undecided::Pass)) | (false, false, _) => exit::DONE,
+    }
 }
 
 /// One file that was named.

@@ -21,6 +21,9 @@ pub const BEYOND: u8 = 4;
 /// numbers from here could not be believed, or a run would be refused. From `selftest`: a limit was not named.
 pub const INVALID: u8 = 5;
 
+/// A comparison cannot decide `--fail-on`.
+pub const UNDECIDED: u8 = 6;
+
 /// The worse of two codes: damage is worse than a failure, and a failure than a number that is invalid.
 pub fn worse(one: u8, other: u8) -> u8 {
     let order = [DONE, INVALID, BEYOND, FAILED, DAMAGED];

@@ -64,12 +64,13 @@ pub fn presets() -> CommandResult {
 /// Returns the line of a preset: its name, number of tests, longest time, and most bytes that it writes.
 fn line(name: &str, request: &model::request::Request) -> String {
     let tests = request.tests.len() + request.tests_where_possible.len();
+    let unit = if tests == 1 { "test, " } else { "tests," };
     let time = request.total.map_or("no time limit".to_owned(), |total| format_estimate(total.as_ns()));
     let bytes = match request.write_limit {
         Some(size::Size::Bytes(bytes)) => bytes,
         _ => WRITE_LIMIT_BYTES,
     };
-    format!("  {name:NAME$} {tests:2} tests, {time}, writes up to {}", size::decimal(bytes))
+    format!("  {name:NAME$} {tests:2} {unit} {time}, writes up to {}", size::decimal(bytes))
 }
 
 /// `skye help spec`

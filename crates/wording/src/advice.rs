@@ -22,7 +22,7 @@ pub(crate) fn words(advice: &Advice) -> &'static str {
         OnePass {} => "Add :passes=1.",
         RunAgain {} => "The files have changed since they were laid out: run the test again.",
         ReadWritten {} => "Choose a fully written file, or fill this one first.",
-        Repeat {} => "Add --repeat 3 to measure the spread between runs.",
+        Repeat {} => "Add --repeat 6 to measure the spread between runs.",
         LongerTime {} => "Use a longer --time.",
         LongerTimeAndLimit {} => "Use a longer --time and a larger --write-limit.",
         MoreOperations {} => "Use more operations.",

@@ -439,7 +439,7 @@ explained! {
         evidence: "A virtual machine; threads asleep in the device (occupancy at least {well_in_target}). Less than \
             {below_foreign} of its bytes were foreign I/O. The rates of whole seconds vary by more than {unstable}, \
             over at least {unstable_seconds} seconds with {unstable_ops} operations each on average. Likely at best.",
-        try_next: "Repeat it at another time (--repeat 3), or ask the operator of the host.",
+        try_next: "Repeat it at another time (--repeat 6), or ask the operator of the host.",
         does_not_mean: "The file system, or this machine's CPUs. A drive that collects garbage looks the same.",
         untested: "No host could be loaded on purpose: the rule excludes all visible causes.",
     }

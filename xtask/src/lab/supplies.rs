@@ -127,6 +127,16 @@ impl Supplies {
     }
 }
 
+/// Returns a program of a package, unpacked below the target directory.
+///
+/// # Errors
+/// The package cannot be fetched or unpacked.
+pub fn program(package: &str, path: &str) -> Result<PathBuf> {
+    let tree = super::directory().join(format!("programs-{package}"));
+    provide(&tree, &[package], |packages| Apt::default().get(packages, &["download", package]))?;
+    Ok(tree.join(path))
+}
+
 /// Makes a directory with the contents of packages, unless it is there. `fetch` downloads them into a directory.
 fn provide(tree: &Path, names: &[&str], fetch: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
     let list = names.join("\n");

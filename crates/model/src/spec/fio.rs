@@ -97,7 +97,8 @@ pub const FIO_KEYS: &[FioKey] = &[
     key(
         &["steadystate", "ss", "ss_dur", "ss_ramp"],
         Always,
-        "skye finds the steady part itself; `--precision` ends a test when it knows the rate",
+        "skye finds the steady part itself; `--precision` ends a test when it knows the rate, `--precondition` waits for a \
+         steady device",
     ),
     key(&["group_reporting"], Always, "a row is the sum of all threads"),
     key(&["stonewall", "wait_for_previous"], ForRun, "the order of the tests, which run one after another"),
@@ -212,7 +213,11 @@ pub const FIO_KEYS: &[FioKey] = &[
         "`zones=SIZE` measures the rate over the offset; zoned devices are not there",
     ),
     key(&["thinktime", "thinktime_blocks", "thinktime_spin"], Missing, "`rate=N` sets a pace instead"),
-    key(&["rate_min", "rate_iops_min"], Missing, "`skye compare --fail-on` ends with an error below a rate"),
+    key(
+        &["rate_min", "rate_iops_min"],
+        Missing,
+        "`skye compare --fail-on` ends with an error if a rate fell by more than a share",
+    ),
     key(
         &["latency_target", "latency_window", "latency_percentile", "max_latency"],
         Missing,

@@ -168,7 +168,7 @@ keys! {
     key "shift" "N" [shift: Maybe(Count(0, CLIENTS_MAX as u64))] for |work| work.verb == DataVerb::Read,
         "; use read:shift";
         label Label::Own(label_of_shift);
-        "reads the data of the client that is N ranks higher, which this client has not cached; default 1 for buffered tests of clients in one remote directory, otherwise 0";
+        "reads the data of the client that is N ranks higher, which this client has not cached; default: the number of clients on the first machine for buffered tests of clients in one remote directory, otherwise 0";
 
     /// Part of the data that the test reads; `None` for all of it.
     field range: Option<std::ops::Range<u64>> = None;

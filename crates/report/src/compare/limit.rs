@@ -72,7 +72,8 @@ impl Limit {
         self.ratio.ln().abs() < (1.0 + effect).ln() * (1.0 - ROUNDING)
     }
 
-    /// Checks a comparison. A row goes beyond the limit if it surely changed, and by more than the limit.
+    /// Checks a comparison. A row goes beyond the limit if it surely changed, and by more than the limit. Then the answer does
+    /// not depend on the other rows.
     pub fn reached(&self, comparison: &Comparison) -> LimitCheck {
         let is_of = |measure: Measure| match self.metric {
             GateMetric::Throughput => measure.is_rate(),
@@ -83,6 +84,15 @@ impl Limit {
             .iter()
             .flat_map(|row| row.changes.iter().flatten().map(move |change| (*row, change)))
             .collect();
+        let is_beyond = |ratio: f64| if self.is_below { ratio < self.ratio } else { ratio > self.ratio };
+        let beyond = changes.iter().filter(|(row, change)| {
+            !row.is_invalid() && change.answer == Decision::Changed && is_beyond(change.ratio)
+        });
+        let beyond: Vec<_> =
+            beyond.map(|(row, change)| format!("{} {}", subject(row), signed(change.ratio))).collect();
+        if !beyond.is_empty() {
+            return LimitCheck::Exceeded(beyond);
+        }
         if changes.is_empty() {
             return LimitCheck::Undecided("no row has this quantity on both sides".into());
         }
@@ -106,13 +116,7 @@ impl Limit {
                 comparison.runs_to_decide.max(6)
             ));
         }
-        let is_beyond = |ratio: f64| if self.is_below { ratio < self.ratio } else { ratio > self.ratio };
-        let beyond = changes
-            .iter()
-            .filter(|(_, change)| change.answer == Decision::Changed && is_beyond(change.ratio));
-        let beyond: Vec<_> =
-            beyond.map(|(row, change)| format!("{} {}", subject(row), signed(change.ratio))).collect();
-        if beyond.is_empty() { LimitCheck::Within } else { LimitCheck::Exceeded(beyond) }
+        LimitCheck::Within
     }
 }
 

@@ -20,7 +20,7 @@ use crate::{answer, printable, slug, time, zones};
 pub enum Detail {
     /// One line.
     Summary,
-    /// The tables alone.
+    /// The tables, and the reason of each mark.
     Table,
     /// The answer, the tables, and the marked rows.
     Screen,
@@ -31,7 +31,7 @@ pub enum Detail {
 }
 
 impl Detail {
-    /// Returns less detail, if requested: one line, or the tables alone.
+    /// Returns less detail, if requested: one line, or the tables with their marks.
     #[must_use]
     pub fn unless(self, is_summary: bool, is_quiet: bool) -> Self {
         match (is_summary, is_quiet) {
@@ -47,7 +47,7 @@ pub fn screen(run: &Run, detail: Detail, style: &Style) -> String {
     let tables = table(&run.phases, &Widths::from_run(run), style);
     let blocks = match detail {
         Detail::Summary => vec![summary::line(run)],
-        Detail::Table => vec![tables],
+        Detail::Table => vec![tables, remark_lines(run, detail, style)],
         Detail::All => vec![super::full(run, style)],
         Detail::Screen | Detail::Remarks => {
             let answer = wrapped("  ", &answer::from_run(run), style);

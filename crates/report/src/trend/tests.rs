@@ -1,5 +1,6 @@
 use model::figure::Share;
 use model::finding::Finding;
+use model::plan::Clients;
 use model::run::{Setting, Status};
 use model::{Run, Target};
 
@@ -220,6 +221,16 @@ fn tests_with_different_specs_are_separate() {
     runs.extend(again);
     let text = plain_text(&runs, &NARROW);
     assert!(text.contains("\n    read:seq1m:q8\n") && text.contains("\n    read:seq1m:q8,other\n"), "{text}");
+}
+
+#[test]
+fn runs_of_one_and_several_clients_are_separate() {
+    let mut runs = runs(&STEP[..4]);
+    for run in &mut runs[2..] {
+        run.plan.clients = Some(Clients { count: 4, number: None, clients_on_file_system: 4 });
+    }
+    let text = plain_text(&runs, &NARROW);
+    assert!(text.contains("ada: /mnt/data\n") && text.contains("ada: /mnt/data, 4 clients\n"), "{text}");
 }
 
 #[test]

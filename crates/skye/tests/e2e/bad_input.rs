@@ -264,8 +264,8 @@ fn out_of_range_device_values_are_refused() {
     let home = scratch(0);
     let file = home.path().join("device.toml");
     for (text, message) in [
-        ("latency = { mean_us = 0 }", "the minimum is 0.1"),
-        ("latency = { mean_us = 1e-30 }", "the minimum is 0.1"),
+        ("latency = { mean_us = 0 }", "use 0.1 µs or more"),
+        ("latency = { mean_us = 1e-30 }", "use 0.1 µs or more"),
         ("latency = { mean_us = 100 }\nsize = \"1\"", "the minimum is 1m"),
         ("latency = { mean_us = 100 }\ncpu_ns_per_op = 9223372036854775807", "a second of CPU time"),
         (

@@ -147,9 +147,10 @@ fn fail_on_limit_sets_exit_code() {
     compare(&[&slow, &fast], "--fail-on throughput<-5%").exits(0);
     compare(&[&slow, &fast], "--fail-on throughput<-5% --fail-on throughput>5%").exits(4);
     // A gate that nothing can fail is no gate.
-    compare(&[&once, &slow], "--fail-on throughput<-5%")
-        .exits(2)
-        .stderr_contains(&["cannot evaluate", "--repeat 6"]);
+    let undecided = "--fail-on throughput<-5%";
+    compare(&[&once, &slow], undecided).exits(6).stderr_contains(&["cannot decide", "--repeat 6"]);
+    compare(&[&once, &slow], &format!("{undecided} --undecided pass")).exits(0);
+    compare(&[&once, &slow], &format!("{undecided} --undecided fail")).exits(4);
     compare(&[&slow, &fast], "--fail-on speed<-5%").exits(2).stderr_contains(&["throughput, p99"]);
     let text = compare(&[&once, &slow], "").exits(0).stdout;
     assert!(text.contains("n=1") && text.contains("--repeat 6") && !text.contains("p="), "{text}");

@@ -36,6 +36,7 @@ mod mpi;
 mod output;
 mod places;
 mod precondition;
+mod prometheus;
 mod races;
 mod replay;
 mod sent;

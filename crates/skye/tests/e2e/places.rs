@@ -44,6 +44,23 @@ fn quick_preset_runs_with_few_free_inodes() {
 }
 
 #[test]
+fn place_of_data_is_in_document_and_evidence() {
+    xtask::require!(root, loop, ext4);
+    let ext4 = LoopFs::new("ext4", 256, &[], "");
+    let words =
+        "--size 8m --time 0.2 --allow low-space,busy --no-probe --test write:rnd4k --test create:files=9";
+    let ran = skye().arg("run").arg(ext4.path()).words(words).run().did_not_panic().exits(0);
+    let run = document(&ran.saved()[0]);
+    let places = run["phases"][0]["places"].as_array().unwrap();
+    let bytes = |key: &str| places.iter().map(|place| place[key].as_u64().unwrap()).sum::<u64>();
+    assert!((1..=8).contains(&places.len()), "{places:?}");
+    assert!((8 << 20..=256 << 20).contains(&(bytes("end_bytes") - bytes("start_bytes"))), "{places:?}");
+    assert_eq!(run["phases"][1]["places"].as_array().map(Vec::len), Some(0));
+    let saved = ran.saved()[0].display().to_string();
+    skye().words("why").arg(&saved).arg("1").run().exits(0).output_contains(&["place ", " MB"]);
+}
+
+#[test]
 #[ignore = "long"]
 fn many_clients_share_a_small_volume() {
     xtask::require!(root, loop, ext4);
