@@ -1,4 +1,5 @@
 //! Output for documents of real runs. The pages show parts of these snapshots.
+#![allow(missing_docs, clippy::unwrap_used)]
 
 use std::path::Path;
 

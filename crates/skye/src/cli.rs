@@ -456,7 +456,7 @@ pub struct ListArguments {
 /// Which saved run to show, and how.
 #[derive(Debug, Args)]
 pub struct ReportArguments {
-    /// A file (JSON, or a page that contains it), the name or label of a saved run, or @ for the last one, @-1 for the one before.
+    /// A file (JSON, or a page that contains it), or a saved run: name, label, @ for the last, @-1 for the one before.
     #[arg(default_value = "@", value_name = "RUN", allow_hyphen_values = true, value_hint = ValueHint::FilePath)]
     pub run: String,
     /// The forms.

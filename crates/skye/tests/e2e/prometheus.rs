@@ -46,9 +46,9 @@ fn metrics_of_ten_runs_are_clean_together() {
         let mut check = Command::new(promtool().unwrap());
         check.args(["check", "metrics"]).stdin(Stdio::from(fs::File::open(&file).unwrap()));
         let checked = check.output().unwrap();
-        let said =
+        let text =
             String::from_utf8_lossy(&checked.stderr).into_owned() + &String::from_utf8_lossy(&checked.stdout);
-        assert!(checked.status.success() && said.is_empty(), "{number}: {said}");
+        assert!(checked.status.success() && text.is_empty(), "{number}: {text}");
         for line in fs::read_to_string(&file).unwrap().lines() {
             if let Some((name, text)) = line.strip_prefix("# HELP ").and_then(|rest| rest.split_once(' ')) {
                 let known = help.entry(name.to_owned()).or_insert_with(|| text.to_owned());
