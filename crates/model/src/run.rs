@@ -55,6 +55,7 @@ mod columns;
 mod counters;
 mod evidence;
 mod load;
+mod place;
 mod rate;
 mod rounds;
 mod scores;
@@ -69,6 +70,7 @@ pub use evidence::{
     THREADS_PER_SAMPLE_MAX, Verdict, WaitChannel, sources,
 };
 pub use load::{Flow, Load};
+pub use place::Place;
 pub use rate::EFFECTIVE_SAMPLES_MIN;
 pub use rounds::{FillRecord, RoundsWindow, SteadyRound, UntilSteady};
 pub use scores::Scores;
@@ -419,14 +421,6 @@ document! {
         pub after: Option<f64>,
         /// System call that showed it: "cachestat", "mincore".
         pub source: String,
-    }
-
-    /// A range of addresses on the storage.
-    pub struct Place {
-        /// First byte.
-        pub start_bytes: u64,
-        /// Byte after the last one.
-        pub end_bytes: u64,
     }
 
     /// Extents under files, as shares of the files' bytes, 0 to 1.

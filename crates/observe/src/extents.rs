@@ -19,6 +19,9 @@ const BATCH: usize = 256;
 /// Number of answers after which a file counts as too fragmented to go on.
 const ANSWERS_MAX: usize = 4096;
 
+/// Most addresses of a file that are collected: those of a more fragmented file say nothing about its place.
+pub const ADDRESSES_MAX: usize = 4096;
+
 /// Bytes of a file by kind of allocation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FileExtents {
@@ -30,7 +33,8 @@ pub struct FileExtents {
     pub encoded_bytes: u64,
     /// Number of extents.
     pub extents: u64,
-    /// Addresses of the extents below the file system, where it reports them.
+    /// Addresses of the extents below the file system; none if it does not report all, or if they are more than
+    /// [`ADDRESSES_MAX`].
     pub addresses: Vec<Range<u64>>,
 }
 
@@ -58,14 +62,20 @@ struct Fiemap {
 
 /// Examines a range of a file. `None` if the file system shows neither a map nor holes.
 pub fn extents(file: BorrowedFd<'_>, range: Range<u64>) -> Option<FileExtents> {
-    mapped(file, &range).or_else(|| holes(file, &range))
+    mapped(file, &range, ANSWERS_MAX).or_else(|| holes(file, &range))
 }
 
-fn mapped(file: BorrowedFd<'_>, range: &Range<u64>) -> Option<FileExtents> {
+/// Returns the addresses of a range of a file, as [`FileExtents::addresses`].
+pub fn addresses(file: BorrowedFd<'_>, range: Range<u64>) -> Vec<Range<u64>> {
+    mapped(file, &range, ADDRESSES_MAX / BATCH).map(|found| found.addresses).unwrap_or_default()
+}
+
+fn mapped(file: BorrowedFd<'_>, range: &Range<u64>, answers_max: usize) -> Option<FileExtents> {
     let mut sum = FileExtents::default();
     let (mut at, mut seen) = (range.start, 0);
+    let mut has_addresses = true;
     let length_bytes = range.end - range.start;
-    for _ in 0..ANSWERS_MAX {
+    for _ in 0..answers_max {
         if at >= range.end {
             break;
         }
@@ -94,9 +104,13 @@ fn mapped(file: BorrowedFd<'_>, range: &Range<u64>) -> Option<FileExtents> {
             sum.extents += 1;
             sum.unwritten_bytes += if extent.flags & UNWRITTEN != 0 { bytes } else { 0 };
             sum.encoded_bytes += if extent.flags & ENCODED != 0 { bytes } else { 0 };
-            if extent.flags & WITHOUT_ADDRESS == 0 {
-                let start = extent.physical + (from - extent.logical);
+            has_addresses &=
+                extent.flags & (WITHOUT_ADDRESS | ENCODED) == 0 && sum.addresses.len() < ADDRESSES_MAX;
+            if has_addresses {
+                let start = extent.physical.saturating_add(from.saturating_sub(extent.logical));
                 sum.addresses.push(start..start.saturating_add(bytes));
+            } else {
+                sum.addresses = Vec::new();
             }
         }
         at = last.logical.saturating_add(last.length).max(at + 1);
@@ -105,25 +119,6 @@ fn mapped(file: BorrowedFd<'_>, range: &Range<u64>) -> Option<FileExtents> {
         }
     }
     (at >= range.end).then(|| sum.with_holes(seen, length_bytes))
-}
-
-/// Returns the places of extents by their addresses, in order, at most this many. The smallest gaps are inside of places, and
-/// so is any gap below 1/128 of the highest address.
-pub fn places(mut addresses: Vec<Range<u64>>, most: usize) -> Vec<Range<u64>> {
-    addresses.sort_by_key(|range| range.start);
-    let highest = addresses.iter().map(|range| range.end).max().unwrap_or(0);
-    let gap = |one: &Range<u64>, next: &Range<u64>| next.start.saturating_sub(one.end);
-    let mut gaps: Vec<_> = addresses.windows(2).map(|pair| gap(&pair[0], &pair[1])).collect();
-    gaps.sort_unstable_by_key(|gap| std::cmp::Reverse(*gap));
-    let inside_max = gaps.get(most.saturating_sub(1)).copied().unwrap_or(0).max(highest / 128);
-    let mut places: Vec<Range<u64>> = Vec::new();
-    for range in addresses {
-        match places.last_mut() {
-            Some(last) if gap(last, &range) <= inside_max => last.end = last.end.max(range.end),
-            _ => places.push(range),
-        }
-    }
-    places
 }
 
 impl FileExtents {
@@ -179,26 +174,18 @@ mod tests {
     }
 
     #[test]
-    fn near_extents_are_one_place() {
-        const GIB: u64 = 1 << 30;
-        let extents = vec![90 * GIB..91 * GIB, 10 * GIB..11 * GIB, 11 * GIB + 5..12 * GIB];
-        assert_eq!(places(extents.clone(), 8), [10 * GIB..12 * GIB, 90 * GIB..91 * GIB]);
-        assert_eq!(places(extents, 1).as_slice(), std::slice::from_ref(&(10 * GIB..91 * GIB)));
-        let many = (0..100).map(|at| at * at * GIB..at * at * GIB + 1).collect();
-        assert_eq!(places(many, 8).len(), 8);
-        assert_eq!(places(Vec::new(), 8), []);
-    }
-
-    #[test]
     fn holes_and_unwritten_extents_are_distinguished() {
         let (file, can_allocate) = mixed();
         // A file system in memory has no map; the end-to-end tests read one on ext4.
-        let Some(found) = mapped(file.as_fd(), &(0..4 * MIB)) else { return };
+        let Some(found) = mapped(file.as_fd(), &(0..4 * MIB), ANSWERS_MAX) else { return };
         let allocated = if can_allocate { MIB } else { 0 };
         assert_eq!(found.unwritten_bytes, allocated);
         assert_eq!(found.hole_bytes, 2 * MIB - allocated);
         assert!(found.extents >= 2, "{found:?}");
-        assert_eq!(mapped(file.as_fd(), &(MIB..3 * MIB)).unwrap().hole_bytes, 2 * MIB - allocated);
+        assert_eq!(
+            mapped(file.as_fd(), &(MIB..3 * MIB), ANSWERS_MAX).unwrap().hole_bytes,
+            2 * MIB - allocated
+        );
         assert_eq!(extents(file.as_fd(), 0..MIB).unwrap().hole_bytes, 0);
     }
 

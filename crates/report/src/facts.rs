@@ -84,6 +84,13 @@ impl Value {
         }
     }
 
+    /// Takes in the places of another run. Returns false for other values.
+    fn takes_in(&mut self, other: &Self) -> bool {
+        let (Self::Places(known), Self::Places(more)) = (self, other) else { return false };
+        *known = Place::merged([known.as_slice(), more].concat());
+        true
+    }
+
     fn is_like(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Approximate(_, one), Self::Approximate(_, other)) => is_same_size(*one, *other),
@@ -92,8 +99,7 @@ impl Value {
                 one.iter().collect::<BTreeSet<_>>() == other.iter().collect::<BTreeSet<_>>()
             }
             (Self::Places(one), Self::Places(other)) => {
-                let common = |place| other.iter().map(|other| common_bytes(place, other)).sum::<u64>();
-                2 * one.iter().map(common).sum::<u64>() >= places_bytes(one).min(places_bytes(other))
+                2 * Place::common_bytes(one, other) >= Place::bytes(one).min(Place::bytes(other))
             }
             _ => self == other,
         }
@@ -113,14 +119,6 @@ pub(crate) fn places_text(places: &[Place]) -> String {
     places.iter().map(text).collect::<Vec<_>>().join(", ")
 }
 
-fn places_bytes(places: &[Place]) -> u64 {
-    places.iter().map(|place| place.end_bytes.saturating_sub(place.start_bytes)).sum()
-}
-
-fn common_bytes(one: &Place, other: &Place) -> u64 {
-    one.end_bytes.min(other.end_bytes).saturating_sub(one.start_bytes.max(other.start_bytes))
-}
-
 /// The facts of all runs of a side, or of one run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Facts {
@@ -131,10 +129,14 @@ pub(crate) struct Facts {
 impl Facts {
     pub fn add(&mut self, facts: Vec<Fact>) {
         for fact in facts {
-            match self.all.iter_mut().find(|(known, _)| known.name == fact.name) {
-                Some((_, values)) if values.iter().any(|value| value.is_like(&fact.value)) => {}
-                Some((_, values)) => values.push(fact.value),
-                None => self.all.push((fact.clone(), vec![fact.value])),
+            let Some((_, values)) = self.all.iter_mut().find(|(known, _)| known.name == fact.name) else {
+                self.all.push((fact.clone(), vec![fact.value]));
+                continue;
+            };
+            let is_known =
+                values.iter_mut().any(|known| known.takes_in(&fact.value) || known.is_like(&fact.value));
+            if !is_known {
+                values.push(fact.value);
             }
         }
     }
@@ -175,6 +177,8 @@ pub(crate) fn compare(sides: &[&Facts]) -> (Vec<Difference>, Vec<Setting>) {
             (Some(one), Some(other)) => {
                 one.iter().all(|value| has(other, value)) && other.iter().all(|value| has(one, value))
             }
+            // Older runs do not have the place.
+            (Some([Value::Places(_)]), None) | (None, Some([Value::Places(_)])) => true,
             (one, other) => one.is_none() && other.is_none(),
         };
         if values.iter().all(is_like) {
@@ -338,11 +342,10 @@ pub(crate) fn from_tests(phases: &[&PhaseRecord]) -> Vec<Fact> {
     if let Some(files) = on_files.iter().map(|workload| workload.files).max() {
         facts.push(Fact::format_estimate("files", thousands(files), files as f64));
     }
-    let mut places: Vec<_> = phases.iter().flat_map(|phase| phase.seen.places.iter().cloned()).collect();
-    places.sort_by_key(|place| (place.start_bytes, place.end_bytes));
-    places.dedup();
+    let places = Place::merged(phases.iter().flat_map(|phase| phase.seen.places.iter().copied()).collect());
     if !places.is_empty() {
-        facts.push(Fact { value: Value::Places(places), ..Fact::new("place of data", "") });
+        let fact = Fact { value: Value::Places(places), ..Fact::new("place of data", "") };
+        facts.push(fact.without_effect());
     }
     facts
 }

@@ -2,7 +2,7 @@
 //! format both take it.
 //!
 //! See the specification of OpenMetrics 1.0, section "Text format". Files in one directory of the collector need equal
-//! `HELP` texts and different labels: host, target, and the run's label or preset.
+//! `HELP` texts and different labels: host, target, clients, and the run's label or preset.
 
 use std::fmt::Write;
 
@@ -71,17 +71,22 @@ pub fn write(run: &Run) -> String {
     let mut text = String::new();
     let target = &run.environment.target;
     let plan = run.label.as_ref().unwrap_or(&run.plan.preset);
-    let of_run = labels(&[("host", &run.environment.host), ("target", &target.path), ("plan", plan)]);
+    let mut of_run = labels(&[("host", &run.environment.host), ("target", &target.path), ("plan", plan)]);
+    if let Some(clients) = run.plan.clients {
+        of_run = format!("{of_run},{}", labels(&[("clients", &clients.count.to_string())]));
+    }
     let begin = |text: &mut String, name: &str, kind: &str, meaning: &str| {
         // Writing to a string does not fail.
         let _ = writeln!(text, "# TYPE {name} {kind}\n# HELP {name} {meaning}");
     };
-    // A test that the plan has twice is one series: its last result.
+    // Tests that look alike have their SPECs as names. A test that the plan has twice is one series: its last result.
     let mut phases: Vec<(String, &PhaseRecord)> = Vec::new();
     for phase in &run.phases {
         let slug = slug::from_phase(phase);
-        phases.retain(|(known, _)| *known != slug);
-        phases.push((slug, phase));
+        let is_alike = |other: &&PhaseRecord| other.spec != phase.spec && slug::from_phase(other) == slug;
+        let name = if run.phases.iter().any(|other| is_alike(&other)) { phase.spec.clone() } else { slug };
+        phases.retain(|(known, _)| *known != name);
+        phases.push((name, phase));
     }
     for (name, kind, meaning, samples) in METRICS {
         begin(&mut text, name, kind, meaning);

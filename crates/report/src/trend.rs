@@ -48,7 +48,11 @@ impl From<&Run> for RunSummary {
     fn from(run: &Run) -> Self {
         let mut tests: Vec<(&PhaseRecord, Vec<&PhaseRecord>)> = Vec::new();
         for phase in &run.phases {
-            let known = tests.iter().position(|(test, _)| test.spec == phase.spec && test.name == phase.name);
+            // Tests of a sweep over clients have one SPEC.
+            let is_same = |test: &PhaseRecord| {
+                (&test.spec, &test.name, &test.label) == (&phase.spec, &phase.name, &phase.label)
+            };
+            let known = tests.iter().position(|(test, _)| is_same(test));
             match known {
                 Some(at) => tests[at].1.push(phase),
                 None => tests.push((phase, vec![phase])),
@@ -189,7 +193,7 @@ fn series(runs: &[Option<RunSummary>]) -> Vec<Series<'_>> {
     for (newer_runs, run) in runs.iter().enumerate() {
         let Some(run) = run else { continue };
         for test in &run.tests {
-            let key = (run.place(), &test.spec, &test.name);
+            let key = (run.place(), &test.spec, &test.name, &test.label);
             let at = *known.entry(key).or_insert_with(|| {
                 all.push(Series { run, test, points: Vec::new() });
                 all.len() - 1

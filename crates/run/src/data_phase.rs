@@ -664,9 +664,6 @@ struct CacheState {
     places: Vec<Place>,
 }
 
-/// Most places of the data that a record names.
-const PLACES_MAX: usize = 8;
-
 /// Returns the resident share of the files, and the call that counted it.
 fn resident_share(files: &[OwnedFd], part: &Range<u64>) -> Option<(f64, &'static str)> {
     let all = (part.end - part.start) * files.len() as u64;
@@ -678,8 +675,8 @@ fn resident_share(files: &[OwnedFd], part: &Range<u64>) -> Option<(f64, &'static
     (all > 0).then(|| (sum.0 as f64 / all as f64, sum.1))
 }
 
-/// Returns the extents under a range of the files, and their places.
-fn extents_of(files: &[OwnedFd], range: &Range<u64>) -> Option<(Extents, Vec<Place>)> {
+/// Returns the extents under a range of the files.
+fn extents_of(files: &[OwnedFd], range: &Range<u64>) -> Option<Extents> {
     let mut sum = observe::FileExtents::default();
     for file in files {
         let found = observe::extents(file.as_fd(), range.clone())?;
@@ -687,18 +684,25 @@ fn extents_of(files: &[OwnedFd], range: &Range<u64>) -> Option<(Extents, Vec<Pla
         sum.unwritten_bytes += found.unwritten_bytes;
         sum.encoded_bytes += found.encoded_bytes;
         sum.extents += found.extents;
-        sum.addresses.extend(found.addresses);
     }
     let length_bytes = range.end - range.start;
     let share = |bytes: u64| bytes as f64 / (length_bytes * files.len() as u64).max(1) as f64;
-    let extents = Extents {
+    Some(Extents {
         hole_share: share(sum.hole_bytes),
         unwritten_share: share(sum.unwritten_bytes),
         encoded_share: share(sum.encoded_bytes),
         extents: sum.extents,
-    };
-    let places = observe::places(sum.addresses, PLACES_MAX).into_iter();
-    Some((extents, places.map(|place| Place { start_bytes: place.start, end_bytes: place.end }).collect()))
+    })
+}
+
+/// Returns the places of a range of the files; none if those of some file are not known.
+fn places_of(files: &[OwnedFd], range: &Range<u64>) -> Vec<Place> {
+    let found: Vec<_> = files.iter().map(|file| observe::addresses(file.as_fd(), range.clone())).collect();
+    if found.iter().any(Vec::is_empty) {
+        return Vec::new();
+    }
+    let place = |range: &Range<u64>| Place { start_bytes: range.start, end_bytes: range.end };
+    Place::merged(found.iter().flatten().map(place).collect())
 }
 
 /// Brings the pages of the files into the requested state, and checks the result. Writes back all that
@@ -760,15 +764,14 @@ fn prepare_cache(
             }
             resident = resident_share(&files, &part);
         }
-        let (extents, places) = extents_of(&files, &range).filter(|_| !fresh).unzip();
         Ok(CacheState {
             residency: resident.map(|(share, source)| Residency {
                 before: Some(share),
                 after: None,
                 source: source.into(),
             }),
-            extents: extents.filter(|_| reads),
-            places: places.unwrap_or_default(),
+            extents: if reads { extents_of(&files, &range) } else { None },
+            places: if fresh { Vec::new() } else { places_of(&files, &range) },
         })
     };
     let mut moved = drive.meter.activity();

@@ -243,8 +243,9 @@ impl Rate {
     fn compute(intervals: &[Interval]) -> Option<Self> {
         let rates: Vec<_> =
             intervals.iter().map(|interval| interval.ops as f64 * 1e9 / interval.length_ns as f64).collect();
-        let ops = intervals.iter().map(|interval| interval.ops as f64).sum();
-        Some(Self { ops, ..Self::from_rates(&rates)? })
+        let ops: f64 = intervals.iter().map(|interval| interval.ops as f64).sum();
+        let length_ns: f64 = intervals.iter().map(|interval| interval.length_ns as f64).sum();
+        Some(Self { ops, per_second: ops * 1e9 / length_ns, ..Self::from_rates(&rates)? })
     }
 
     /// Computes the rate and its spread from the rates of neighbouring intervals.
@@ -313,15 +314,39 @@ fn within(intervals: &[Interval], time_ns: Range<u64>) -> &[Interval] {
     let first = intervals.iter().take_while(|interval| interval.start_ns < time_ns.start).count();
     let end = |interval: &&Interval| interval.start_ns + interval.length_ns <= time_ns.end;
     let count = intervals[first..].iter().take_while(end).count();
-    &intervals[first..first + count]
+    let within = &intervals[first..first + count];
+    // The end of a run cuts its last interval, in which the operations in flight end: a rate of nothing but these.
+    match within {
+        [whole @ .., before, last] if last.length_ns < before.length_ns / 2 => &within[..=whole.len()],
+        _ => within,
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Rate, RateChange, SINGLE_RATE_ERROR, half_width};
+    use model::run::Interval;
+
+    use super::{Rate, RateChange, SINGLE_RATE_ERROR, half_width, within};
 
     fn even(per_second: f64) -> Rate {
         Rate::from_rates(&[per_second; 6]).unwrap()
+    }
+
+    #[test]
+    fn interval_cut_by_the_end_has_no_rate() {
+        let interval = |at: u64, length_ns, ops| Interval {
+            start_ns: at * 100_000_000,
+            length_ns,
+            ops,
+            bytes: 0,
+            histogram: Vec::new(),
+            frame: None,
+        };
+        let mut intervals: Vec<_> = (0..10).map(|at| interval(at, 100_000_000, 265)).collect();
+        intervals.push(interval(10, 10_000, 8));
+        let rate = Rate::compute(within(&intervals, 0..u64::MAX)).unwrap();
+        assert!((rate.per_second - 2650.0).abs() < 0.01, "{}", rate.per_second);
+        assert_eq!(within(&intervals[..10], 200_000_000..900_000_000).len(), 7);
     }
 
     #[test]

@@ -18,8 +18,8 @@ use model::run::{
     Counts, EngineRecord, Extents, Figures, Interval, Judgement, Latency, Load, Observations, PhaseRecord,
     Place, Rate, Residency, RoundRecord, SlowestCalls, Status, Step, SystemUse, WorkloadRecord,
 };
-use model::target::{Target, TargetKind};
-use model::workload::{Arrival, CacheMode, DataVerb, DataWork, Engine, FileVerb, Work};
+use model::target::{Backing, Target, TargetKind};
+use model::workload::{Arrival, CacheMode, DataVerb, DataWork, Engine, FileVerb, Work, Workload};
 use model::{UserError, spec};
 
 use crate::collect::{self, Collector, Distribution};
@@ -214,7 +214,7 @@ pub fn record(
         wait_channels: observed.wait_channels.clone(),
         residency: measured.residency.take(),
         extents: measured.extents.take(),
-        places: std::mem::take(&mut measured.places),
+        places: places(&mut measured, workload, target),
         ..Observations::default()
     };
     let block_bytes = data.map(|data| data.block_bytes);
@@ -516,6 +516,14 @@ fn scaled(state: &SteadyState, headline: f64, sync_ns: u64, work_ns: u64) -> Opt
     let share = sync_ns as f64 / (work_ns + sync_ns).max(1) as f64;
     let more = headline * share;
     (share <= SHORT_SYNC).then_some((low * proportion - more, high * proportion + more))
+}
+
+/// Returns the places of the data. Copy on write leaves the places that a test finds, and those of other storage are not
+/// addresses of a device.
+fn places(measured: &mut PhaseTotals, workload: &Workload, target: &Target) -> Vec<Place> {
+    let writes = workload.data().is_some_and(DataWork::writes);
+    let is_known = target.backing == Backing::Devices && !(writes && target.copies_on_write());
+    if is_known { std::mem::take(&mut measured.places) } else { Vec::new() }
 }
 
 /// Returns the paths that operations take.

@@ -30,7 +30,7 @@ use crate::terminal;
 #[command(after_long_help = "skye DIR is skye run DIR. skye help spec describes the test language.\n\
 Exit codes: 0 done, 1 something failed, 2 refused before anything was written,\n\
 3 read data differs from written data, 4 a change exceeded --fail-on, 5 with --strict a row is invalid, doctor finds\n\
-this machine or target unfit, or selftest a limit that skye missed,\n\
+this machine or target unfit, or selftest a limit that skye missed, 6 --fail-on cannot be decided,\n\
 128 + N ended by signal N (INT 130, TERM 143, HUP 129) after saving the measurements and removing its files.")]
 pub struct Cli {
     /// The command.

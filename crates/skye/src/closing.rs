@@ -40,6 +40,7 @@ pub fn leftover_lines(removed: Result<RemovalOutcome, UserError>) -> Vec<String>
 /// Waits for removals as long as they make progress. Says what is left, and what keeps the process from ending. Returns
 /// the exit code.
 pub fn finish(code: u8) -> u8 {
+    terminal::remove_live();
     let removals = std::mem::take(&mut *REMOVALS.lock().unwrap_or_else(PoisonError::into_inner));
     let lines: Vec<_> = removals.into_iter().flat_map(|removing| leftover_lines(removing.wait())).collect();
     lines.iter().for_each(|line| terminal::error(line));

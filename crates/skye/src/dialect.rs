@@ -452,7 +452,10 @@ pub fn limits(rows: &[(&str, &PhaseRecord)]) -> String {
 
 /// Prints a line to stderr, as the originals do. Errors are ignored: a closed stderr cannot show them.
 pub fn print_note(line: &str) {
-    let _ = writeln!(anstream::stderr(), "{line}");
+    let choice = anstream::AutoStream::choice(&std::io::stderr());
+    let mut styled = anstream::AutoStream::new(Vec::new(), choice);
+    let _ = writeln!(styled, "{line}");
+    terminal::write_message(&styled.into_inner());
 }
 
 /// Words on stderr about a test: when it begins, and when it is over.

@@ -26,7 +26,7 @@ pub const UNDECIDED: u8 = 6;
 
 /// The worse of two codes: damage is worse than a failure, and a failure than a number that is invalid.
 pub fn worse(one: u8, other: u8) -> u8 {
-    let order = [DONE, INVALID, BEYOND, FAILED, DAMAGED];
+    let order = [DONE, UNDECIDED, INVALID, BEYOND, FAILED, DAMAGED];
     let place = |code: u8| order.iter().position(|known| *known == code);
     if place(one) >= place(other) { one } else { other }
 }

@@ -43,7 +43,12 @@ pub struct Position<'a> {
 impl LiveView {
     /// Returns a view, hidden if `is_quiet` or where there is no terminal.
     pub fn new(is_quiet: bool) -> Self {
-        let is_visible = !is_quiet && std::io::stderr().is_terminal();
+        // Such a terminal cannot go back to lines that it has shown.
+        let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        let is_visible = !is_quiet && !is_dumb && std::io::stderr().is_terminal();
+        if is_visible {
+            terminal::remove_live_at_stop();
+        }
         Self { is_visible, history: Vec::with_capacity(HISTORY), last: (0, 0), measured_ns: 0 }
     }
 

@@ -136,6 +136,11 @@ fn exit_code_of(command: impl FnOnce() -> CommandResult + UnwindSafe) -> ExitCod
         terminal::check_stdout()?;
         command()
     };
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        terminal::remove_live();
+        hook(panic);
+    }));
     let code = match std::panic::catch_unwind(checked) {
         Ok(Ok(code)) => code,
         Ok(Err(failure)) => failure.report(),

@@ -125,6 +125,7 @@ fn short(allocate: &dyn Fn() -> *mut u8) -> *mut u8 {
         },
     }
     // Nothing is formatted: that may need memory.
+    crate::terminal::remove_live();
     let message = b"skye: cannot continue: out of memory; use fewer or smaller tests\n";
     let _ = rustix::io::write(rustix::stdio::stderr(), message);
     // SAFETY: `_exit` does not return, and runs nothing of ours, which may need memory.

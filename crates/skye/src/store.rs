@@ -278,6 +278,7 @@ impl EarlierRuns {
                 (target.source.clone(), target.mount_point.clone(), target.mount_options.clone(), devices)
             };
             run.skye_version == env!("CARGO_PKG_VERSION")
+                && run.plan.clients.is_none()
                 && (&one.host, &one.kernel) == (&other.host, &other.kernel)
                 && place(&one.target) == place(&other.target)
         };

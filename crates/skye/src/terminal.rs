@@ -1,15 +1,18 @@
 //! Stdout and stderr: what may be printed where, and in which style.
 
+use std::borrow::Cow;
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::os::fd::BorrowedFd;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Once, OnceLock};
 use std::time::Duration;
 
 use report::printable;
 use report::text::Style;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
+use signal_hook::consts::SIGTSTP;
+use signal_hook::iterator::Signals;
 
 use crate::exit::Failure;
 use crate::{job, signals};
@@ -49,34 +52,64 @@ pub fn print_line(text: &str) -> Result<(), Failure> {
 /// [`Failure::ReaderGone`] if stdout has no reader any more.
 pub fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
     remove_live();
-    write_while_read(rustix::stdio::stdout(), bytes).map_err(|error| from_write_error(&error))
+    // A terminal whose output is stopped takes both later.
+    let bytes = if std::io::stdout().is_terminal() { below_live(bytes) } else { Cow::Borrowed(bytes) };
+    write_while_read(rustix::stdio::stdout(), &bytes).map_err(|error| from_write_error(&error))
 }
 
 /// True while the terminal shows live lines. The cursor is at their beginning.
 static HAS_LIVE_LINES: AtomicBool = AtomicBool::new(false);
+/// Erases from the beginning of the line to the end of the screen.
+const ERASE: &str = "\r\x1b[J";
 
 /// Shows lines on stderr, in place of those shown before. The cursor stays at their beginning: a terminal that reflows its
 /// lines moves the cursor with them. So all of them still lie behind it.
 pub fn show_live(lines: &[String]) {
+    let stderr = rustix::stdio::stderr();
     // A terminal whose output was stopped (Ctrl-S) would block us in the middle of a test.
-    if !is_ready(rustix::stdio::stderr()) {
+    if !is_ready(stderr) {
         return;
     }
-    remove_live();
-    HAS_LIVE_LINES.store(true, Ordering::Relaxed);
+    let rows = rustix::termios::tcgetwinsize(stderr).map_or(0, |window| usize::from(window.ws_row));
+    let lines = if rows > 0 { &lines[..lines.len().min(rows)] } else { lines };
+    let erase = if HAS_LIVE_LINES.swap(true, Ordering::Relaxed) { ERASE } else { "" };
     let up = match lines.len() {
         0 | 1 => String::new(),
         count => format!("\x1b[{}A", count - 1),
     };
     // Lines wider than a window that has just changed are cut: broken ones would need more rows than we go up.
-    let text = format!("\x1b[?7l{}{up}\r\x1b[?7h", lines.join("\n"));
-    let _ = write_while_read(rustix::stdio::stderr(), text.as_bytes());
+    let text = format!("{erase}\x1b[?7l{}{up}\r\x1b[?7h", lines.join("\n"));
+    let _ = write_while_read(stderr, text.as_bytes());
 }
 
-/// Removes the live lines, if there are any.
+/// Removes the live lines, if there are any and the terminal takes output.
 pub fn remove_live() {
-    if HAS_LIVE_LINES.swap(false, Ordering::Relaxed) && is_ready(rustix::stdio::stderr()) {
-        let _ = write_while_read(rustix::stdio::stderr(), b"\r\x1b[J");
+    if is_ready(rustix::stdio::stderr()) && HAS_LIVE_LINES.swap(false, Ordering::Relaxed) {
+        let _ = write_while_read(rustix::stdio::stderr(), ERASE.as_bytes());
+    }
+}
+
+/// Removes the live lines before a stop by Ctrl-Z: what the shell prints then would cover them.
+pub fn remove_live_at_stop() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let Ok(mut stops) = Signals::new([SIGTSTP]) else { return };
+        // Without the thread, Ctrl-Z would do nothing.
+        let started = observe::thread::start("stops", 64 << 10, move || {
+            for signal in stops.forever() {
+                remove_live();
+                let _ = signal_hook::low_level::emulate_default_handler(signal);
+            }
+        });
+        log::debug!("Ctrl-Z is {}", if started.is_ok() { "caught" } else { "without effect" });
+    });
+}
+
+/// Returns the bytes for a terminal, after the removal of its live lines.
+fn below_live(bytes: &[u8]) -> Cow<'_, [u8]> {
+    match HAS_LIVE_LINES.swap(false, Ordering::Relaxed) {
+        true => Cow::Owned([ERASE.as_bytes(), bytes].concat()),
+        false => Cow::Borrowed(bytes),
     }
 }
 
@@ -198,8 +231,7 @@ pub fn message_count() -> usize {
 /// Prints bytes to stderr as they are.
 pub fn write_message(bytes: &[u8]) {
     MESSAGES.fetch_add(1, Ordering::Relaxed);
-    remove_live();
-    let _ = write_while_read(rustix::stdio::stderr(), bytes);
+    let _ = write_while_read(rustix::stdio::stderr(), &below_live(bytes));
 }
 
 /// Removes the lines from a terminal that were printed last, as far as they are still on its screen.

@@ -3,8 +3,9 @@
 use std::str::FromStr;
 
 use model::Comparison;
-use model::comparison::{Decision, Measure};
+use model::comparison::{Change, Decision, Measure, Row};
 use model::nearest;
+use model::run::Trust;
 
 use wording::comparison::{signed, subject};
 
@@ -82,14 +83,21 @@ impl Limit {
         let rows: Vec<_> = comparison.rows.iter().filter(|row| is_of(row.measure)).collect();
         let changes: Vec<_> = rows
             .iter()
-            .flat_map(|row| row.changes.iter().flatten().map(move |change| (*row, change)))
+            .flat_map(|row| {
+                let changes = row.changes.iter().zip(1..);
+                changes.filter_map(move |(change, side)| Some((*row, side, change.as_ref()?)))
+            })
             .collect();
         let is_beyond = |ratio: f64| if self.is_below { ratio < self.ratio } else { ratio > self.ratio };
-        let beyond = changes.iter().filter(|(row, change)| {
-            !row.is_invalid() && change.answer == Decision::Changed && is_beyond(change.ratio)
+        let is_valid = |row: &Row, side: usize| {
+            let sides = [row.sides.first(), row.sides.get(side)];
+            sides.into_iter().flatten().flatten().all(|measured| measured.trust != Some(Trust::Invalid))
+        };
+        let beyond = changes.iter().filter(|(row, side, change)| {
+            is_valid(row, *side) && change.answer == Decision::Changed && is_beyond(change.ratio)
         });
         let beyond: Vec<_> =
-            beyond.map(|(row, change)| format!("{} {}", subject(row), signed(change.ratio))).collect();
+            beyond.map(|(row, _, change)| format!("{} {}", subject(row), signed(change.ratio))).collect();
         if !beyond.is_empty() {
             return LimitCheck::Exceeded(beyond);
         }
@@ -103,7 +111,7 @@ impl Limit {
         if let Some(row) = rows.iter().find(|row| row.is_invalid()) {
             return LimitCheck::Undecided(format!("{}: one side has an invalid result", subject(row)));
         }
-        if let Some((row, change)) = changes.iter().find(|(_, change)| !change.can_be_decided) {
+        if let Some((row, _, change)) = changes.iter().find(|(.., change)| !change.can_be_decided) {
             let rows = match comparison.comparisons {
                 0 | 1 => "a row needs".into(),
                 rows => format!("{rows} rows need"),
@@ -116,7 +124,15 @@ impl Limit {
                 comparison.runs_to_decide.max(6)
             ));
         }
-        LimitCheck::Within
+        let is_open = |change: &Change| change.answer == Decision::CannotTell && is_beyond(change.ratio);
+        match changes.iter().find(|(.., change)| is_open(change)) {
+            Some((row, _, change)) => LimitCheck::Undecided(format!(
+                "{} {} may be chance: measure more runs",
+                subject(row),
+                signed(change.ratio)
+            )),
+            None => LimitCheck::Within,
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use crate::workload::{Access, DATA_KEYS, DataVerb, FILE_KEYS, FileVerb};
 /// Block size of fio where a job has none.
 const FIO_BLOCK: &str = "4k";
 
-/// Keys whose values have parts between colons, each of which begins with a digit.
+/// Keys whose values have parts between colons: numbers, or sizes with shares.
 const KEYS_WITH_COLONS: [&str; 3] = ["random_distribution", "percentile_list", "bssplit"];
 
 /// A job: its keys, each with its last value, and words of a SPEC.
@@ -56,9 +56,10 @@ impl Job {
         let mut words = words.into_iter().peekable();
         let mut problems = Vec::new();
         while let Some(word) = words.next() {
-            let has_colons = word.split_once('=').is_some_and(|(key, _)| KEYS_WITH_COLONS.contains(&key));
+            let is_one = |key: &str| KEYS_WITH_COLONS.iter().any(|known| known.eq_ignore_ascii_case(key));
+            let has_colons = word.split_once('=').is_some_and(|(key, _)| is_one(key));
             let mut word = word.to_owned();
-            let is_rest = |next: &&str| has_colons && next.starts_with(|first: char| first.is_ascii_digit());
+            let is_rest = |next: &&str| has_colons && (next.parse::<f64>().is_ok() || next.contains('/'));
             while let Some(rest) = words.next_if(is_rest) {
                 word = format!("{word}:{rest}");
             }

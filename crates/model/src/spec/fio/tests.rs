@@ -56,6 +56,7 @@ fn words_of_other_programs_are_translated() {
         ),
         ("rw=randread:rate=1m:t4:rate_process=poisson", "read:rnd4k:buffered:rate=4m/s,poisson:t4"),
         ("rw=randread:percentile_list=50:99:99.9:direct", "read:rnd4k:direct"),
+        ("randread:RANDOM_DISTRIBUTION=zipf:1.2:8k", "read:rnd8k:zipf=1.2"),
         ("rw=randread:direct:iodepth=2", "read:rnd4k:q2:direct"),
         ("rw=write:fsync=1:end_fsync=1", "write:seq4k:buffered:sync=each"),
         ("rw=randread:fsync=1:rwmixread=70", "read:rnd4k:buffered"),
