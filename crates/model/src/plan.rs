@@ -536,9 +536,12 @@ fn plan_from(
     };
     let (estimate_ns, spread_ns) = estimate(&plan);
     let longest_ns = estimate_ns.saturating_add(spread_ns).saturating_mul(2);
-    let is_zoned = |phase: &PlannedPhase| phase.workload.data().is_some_and(|data| data.zones.is_some());
-    let usual_ns = match plan.phases.iter().any(is_zoned) {
-        // The rate of a whole device is not known in advance, and the request is for all of it.
+    let is_counted = |phase: &PlannedPhase| {
+        let has_count = |data: &DataWork| data.passes.is_some() || data.ops.is_some() || data.bytes.is_some();
+        phase.workload.data().is_some_and(|data| data.zones.is_some() || has_count(data))
+    };
+    let usual_ns = match plan.phases.iter().any(is_counted) {
+        // The rate is not known in advance, and the request is for a whole device, or a count.
         true => SECONDS_MAX.as_ns(),
         false => whole_seconds(longest_ns.saturating_add(60_000_000_000)),
     };

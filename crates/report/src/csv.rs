@@ -3,7 +3,7 @@
 use model::Run;
 use model::run::{Confidence, Latency, PhaseRecord, Steady};
 
-use crate::{printable, zones};
+use crate::{printable, slug, zones};
 
 /// One cell.
 pub(crate) enum Cell {
@@ -74,7 +74,7 @@ fn escape_formula(text: &str) -> String {
 
 type Column = (&'static str, fn(&Run, &PhaseRecord) -> Cell);
 
-/// Returns all columns: names, which end with the unit, and values. New columns are added at the end.
+/// Returns all columns: names, which end with the unit, and values. [`wording::COLUMNS`] has their meanings. New columns are added at the end.
 const fn columns() -> &'static [Column] {
     &[
         ("host", |run, _| text(&run.environment.host)),
@@ -198,6 +198,7 @@ const fn columns() -> &'static [Column] {
         ("steady_round", |_, phase| {
             optional(phase.figures.until_steady.as_ref().and_then(|rounds| rounds.steady_round))
         }),
+        ("handle", |_, phase| text(slug::from_phase(phase))),
     ]
 }
 
@@ -238,6 +239,12 @@ mod tests {
     use super::*;
     use crate::sample;
     use proptest::prelude::*;
+
+    #[test]
+    fn each_column_has_its_meaning() {
+        let names: Vec<_> = columns().iter().map(|(name, _)| *name).collect();
+        assert_eq!(wording::COLUMNS.iter().map(|(name, _)| *name).collect::<Vec<_>>(), names);
+    }
 
     #[test]
     fn default_run_as_csv() {

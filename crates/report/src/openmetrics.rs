@@ -66,6 +66,18 @@ const METRICS: &[Metric] = &[
     }),
 ];
 
+/// Returns the names of all metrics with their meanings.
+pub fn help() -> Vec<(&'static str, &'static str)> {
+    let of_tests = METRICS.iter().map(|(name, _, meaning, _)| (*name, *meaning));
+    of_tests.chain([RUN_SUCCESS, STARTED, RUN_INFO]).collect()
+}
+
+/// Metrics of a run: names and meanings.
+const RUN_SUCCESS: (&str, &str) =
+    ("skye_run_success", "1 if all tests of the run ran to their ends, else 0.");
+const STARTED: (&str, &str) = ("skye_started_seconds", "Start of the run, in Unix time.");
+const RUN_INFO: (&str, &str) = ("skye_run_info", "1, with facts about the run as labels.");
+
 /// Writes the rates, latencies and limiters of all tests.
 pub fn write(run: &Run) -> String {
     let mut text = String::new();
@@ -99,24 +111,19 @@ pub fn write(run: &Run) -> String {
             }
         }
     }
-    let of_all = [
-        ("skye_run_success", "1 if all tests of the run ran to their ends, else 0.", {
-            let is_complete = run.run_status == RunStatus::Complete;
-            is_true(is_complete && run.phases.iter().all(|phase| phase.status == Status::Done))
-        }),
-        (
-            "skye_started_seconds",
-            "Start of the run, in Unix time.",
-            time::unix_seconds(&run.started_at).map_or(f64::NAN, |seconds| seconds as f64),
-        ),
-    ];
-    for (name, meaning, value) in of_all.into_iter().filter(|(.., value)| value.is_finite()) {
-        begin(&mut text, name, "gauge", meaning);
-        let _ = writeln!(text, "{name}{{{of_run}}} {value}");
-    }
-    begin(&mut text, "skye_run_info", "gauge", "1, with facts about the run as labels.");
+    let is_complete = run.run_status == RunStatus::Complete;
+    let is_success = is_complete && run.phases.iter().all(|phase| phase.status == Status::Done);
     let own = labels(&[("run", &run.started_at), ("version", &run.skye_version)]);
-    let _ = writeln!(text, "skye_run_info{{{of_run},{own}}} 1");
+    let started = time::unix_seconds(&run.started_at).map(|seconds| seconds as f64);
+    for ((name, meaning), labels, value) in [
+        (RUN_SUCCESS, of_run.clone(), Some(is_true(is_success))),
+        (STARTED, of_run.clone(), started),
+        (RUN_INFO, format!("{of_run},{own}"), Some(1.0)),
+    ] {
+        let Some(value) = value else { continue };
+        begin(&mut text, name, "gauge", meaning);
+        let _ = writeln!(text, "{name}{{{labels}}} {value}");
+    }
     text.push_str("# EOF\n");
     text
 }

@@ -25,7 +25,7 @@ use crate::terminal;
 #[derive(Debug, Parser)]
 #[command(name = "skye", version, about, max_term_width = 100, arg_required_else_help = false)]
 #[command(
-    after_help = "skye DIR is skye run DIR. More: skye COMMAND -h, skye help spec, skye completions SHELL, skye man."
+    after_help = "skye DIR is skye run DIR. More: COMMAND -h, help spec|csv|prometheus, completions SHELL, man."
 )]
 #[command(after_long_help = "skye DIR is skye run DIR. skye help spec describes the test language.\n\
 Exit codes: 0 done, 1 something failed, 2 refused before anything was written,\n\
@@ -665,9 +665,21 @@ pub fn has_no_arguments(words: &[OsString]) -> bool {
     words.iter().skip(1).all(is_verbose)
 }
 
-/// Returns true for `skye help spec`.
-pub fn is_spec_help(words: &[OsString]) -> bool {
-    matches!(words, [_, help, spec] if help == "help" && spec == "spec")
+/// Returns the topic of `skye help spec`, `skye help csv` or `skye help prometheus`.
+pub fn topic_of_help(words: &[OsString]) -> Option<HelpTopic> {
+    let [_, help, topic] = words else { return None };
+    HelpTopic::from_str(topic.to_str()?, false).ok().filter(|_| help == "help")
+}
+
+/// Topics of the help besides the commands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum HelpTopic {
+    /// The language of tests.
+    Spec,
+    /// Columns of CSV.
+    Csv,
+    /// Metrics for Prometheus.
+    Prometheus,
 }
 
 /// Returns the mix of `skye help mix:NAME`.
@@ -822,7 +834,7 @@ mod tests {
                 let words = words.into_iter().filter(|word| word != "$tests");
                 let words: Vec<OsString> =
                     std::iter::once("skye".to_owned()).chain(words).map(OsString::from).collect();
-                if is_spec_help(&words) || mix_of_help(&words).is_some() {
+                if topic_of_help(&words).is_some() || mix_of_help(&words).is_some() {
                     continue;
                 }
                 let definition = Cli::command();

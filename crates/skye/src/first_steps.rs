@@ -6,10 +6,10 @@ use model::numbers::format_estimate;
 use model::plan::WRITE_LIMIT_BYTES;
 use model::size;
 use model::workload::MixName;
-use report::text::{hanging, markdown};
+use report::text::{self, hanging, markdown};
 
 use crate::CommandResult;
-use crate::cli::{Cli, FamilyCommand};
+use crate::cli::{Cli, FamilyCommand, HelpTopic};
 use crate::exit;
 use crate::{preset, terminal};
 
@@ -73,9 +73,27 @@ fn line(name: &str, request: &model::request::Request) -> String {
     format!("  {name:NAME$} {tests:2} {unit} {time}, writes up to {}", size::decimal(bytes))
 }
 
-/// `skye help spec`
-pub fn spec() -> CommandResult {
-    terminal::print_line(&markdown(SPEC, &terminal::style()))?;
+/// Prints the help on a topic.
+///
+/// # Errors
+/// Standard output cannot be written to.
+pub fn topic(topic: HelpTopic) -> CommandResult {
+    let style = terminal::style();
+    let text = match topic {
+        HelpTopic::Spec => markdown(SPEC, &style),
+        HelpTopic::Csv => text::index(
+            wording::COLUMNS,
+            "Names end with the unit. Unknown values are empty. New columns come last.",
+            &style,
+        ),
+        HelpTopic::Prometheus => text::index(
+            &report::openmetrics::help(),
+            "Labels: host, target, clients, plan (--label, otherwise the preset) and test. Files in one directory of the \
+             collector need different ones.",
+            &style,
+        ),
+    };
+    terminal::print_line(&text)?;
     Ok(exit::DONE)
 }
 

@@ -102,8 +102,8 @@ fn main() -> ExitCode {
     if cli::has_no_arguments(&words) {
         return exit_code_of(first_steps::introduction);
     }
-    if cli::is_spec_help(&words) {
-        return exit_code_of(first_steps::spec);
+    if let Some(topic) = cli::topic_of_help(&words) {
+        return exit_code_of(move || first_steps::topic(topic));
     }
     if let Some(name) = cli::mix_of_help(&words) {
         return exit_code_of(|| first_steps::mix(name));

@@ -9,6 +9,7 @@
 
 mod advice;
 mod cold;
+mod columns;
 pub mod comparison;
 mod findings;
 pub mod fitness;
@@ -28,6 +29,7 @@ use model::printable::printable;
 use model::run::{Note, PhaseRecord, Scores};
 
 pub use cold::cold_reads;
+pub use columns::COLUMNS;
 pub use findings::{FINDING_HELP, FindingHelp};
 pub use layers::{LayerPath, calls, layer_path, steps};
 pub use verdicts::{

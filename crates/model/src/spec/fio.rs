@@ -92,7 +92,11 @@ pub const FIO_KEYS: &[FioKey] = &[
     key(&["client", "server"], Missing, "`--hosts` measures with several clients as one"),
     key(&["pre_read"], ForRun, "`--cache warm`"),
     key(&["invalidate"], ForRun, "`--cache cold`, the default, or `--cache as-is`"),
-    key(&["time_based"], ForRun, "`--time SECONDS`: a test ends with its time, unless it has a count"),
+    key(
+        &["time_based"],
+        ForRun,
+        "`--time SECONDS`: a test ends with its time, unless a count or a single pass ends it first",
+    ),
     key(&["ramp_time"], Always, "skye finds the steady part itself"),
     key(
         &["steadystate", "ss", "ss_dur", "ss_ramp"],
@@ -188,12 +192,20 @@ pub const FIO_KEYS: &[FioKey] = &[
         Always,
         "a test ends with its first thread that is done, or failed",
     ),
+    key(&["startdelay", "start_delay"], Always, "a test begins when the one before it has ended"),
+    key(&["readonly"], Always, "a device is only read without `--erase`"),
+    key(
+        &["verify_fatal", "verify_async", "verify_async_cpus", "verify_dump"],
+        Always,
+        "the first wrong block ends a test, and its offset is printed",
+    ),
+    key(&["io_submit_mode"], Always, "an open loop submits at its due times"),
     key(&["kb_base"], Missing, "a k is 1024 here, and kB is 1000"),
     key(&["create_only"], Missing, "`--dry-run` shows the files of a run"),
     key(
         &["bssplit", "bsrange", "blocksize_range", "bs_unaligned", "ba", "blockalign"],
         Missing,
-        "a test has one block size; use a test for each, or `--sweep 4k..1m`",
+        "a test has one block size; drop it, and use a test for each, or `--sweep 4k..1m`",
     ),
     key(
         &["nrfiles", "openfiles", "file_service_type", "filename_format"],
@@ -239,21 +251,12 @@ pub const FIO_KEYS: &[FioKey] = &[
     key(&["ioscheduler"], Missing, "set it in /sys/block/DEVICE/queue/scheduler; each run records it"),
     key(&["mem", "iomem", "hugepage-size", "lockmem"], Missing, "buffers are pages of ordinary memory"),
     key(
-        &["startdelay", "start_delay", "flow", "flow_id", "flow_sleep", "wait_for", "new_group"],
+        &["flow", "flow_id", "flow_sleep", "wait_for", "new_group"],
         Missing,
         "tests run one after another; `mix:NAME` runs several kinds of work at once",
     ),
     key(
-        &[
-            "verify_pattern",
-            "verify_fatal",
-            "verify_async",
-            "verify_backlog",
-            "verify_dump",
-            "verify_only",
-            "verify_interval",
-            "buffer_pattern",
-        ],
+        &["verify_pattern", "verify_backlog", "verify_only", "verify_interval", "buffer_pattern"],
         Missing,
         "skye writes a mark into each 4 KiB and compares it; `--verify` compares every byte",
     ),
@@ -262,7 +265,6 @@ pub const FIO_KEYS: &[FioKey] = &[
     key(&["fill_device", "fill_fs"], Missing, "`--precondition` writes all data twice before the tests"),
     key(
         &[
-            "io_submit_mode",
             "iodepth_mode",
             "sync_file_range",
             "fadvise_hint",
@@ -278,7 +280,7 @@ pub const FIO_KEYS: &[FioKey] = &[
     ),
     key(&["uid", "gid"], Missing, "start skye as that user"),
     key(
-        &["include", "section", "readonly", "showcmd", "parse-only", "debug"],
+        &["include", "section", "showcmd", "parse-only", "debug"],
         Missing,
         "`skye run --dry-run` shows what a run would do",
     ),
@@ -286,7 +288,7 @@ pub const FIO_KEYS: &[FioKey] = &[
 
 /// Values by which a key that skye does not have changes nothing.
 const NEUTRAL: &[(&str, &str)] =
-    &[("nrfiles", "1"), ("offset", "0"), ("thinktime", "0"), ("startdelay", "0"), ("fadvise_hint", "1")];
+    &[("nrfiles", "1"), ("offset", "0"), ("thinktime", "0"), ("fadvise_hint", "1")];
 
 /// A job of fio, and the same test as a SPEC.
 #[derive(Debug)]

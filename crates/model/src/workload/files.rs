@@ -91,7 +91,8 @@ keys! {
 
     /// Most bytes that one call writes or reads.
     field chunk_bytes: u64 = default_chunk_bytes(verb);
-    key "chunk" "SIZE" [chunk_bytes: Bytes(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX, "256")] for makes_set, MIX_REMEDY;
+    key "chunk" "SIZE" [chunk_bytes: Bytes(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX, "256")] for moves_data,
+        "; use it with append, or with size=SIZE and create, read-file, copy or stat:contents";
         label Label::Key; "maximum bytes per call, 256 bytes to 1 MiB (`create` with `size`, `read-file`, `stat` with `contents`, `copy`), and the bytes that `append` writes; default 1 MiB, and 4 KiB for `append`";
 
     /// How `copy` moves the data.
@@ -127,6 +128,11 @@ const MIX_REMEDY: &str = ", which has its own files and calls";
 /// Returns true if the keys define the set of files.
 fn makes_set(work: &FilesWork) -> bool {
     !matches!(work.verb, FileVerb::Mix | FileVerb::Replay)
+}
+
+fn moves_data(work: &FilesWork) -> bool {
+    use FileVerb::{Append, Copy, Create, ReadFile, Stat};
+    matches!(work.verb, Append | Copy | Create | ReadFile | Stat)
 }
 
 fn default_kind(verb: FileVerb) -> FileKind {

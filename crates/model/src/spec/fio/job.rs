@@ -183,6 +183,20 @@ impl Job {
 
     /// Returns the test as a SPEC, with what differs.
     pub fn translation(&self) -> Result<Translation, String> {
+        let is_buffered = || -> Result<bool, String> {
+            Ok(self.value("rw").is_some() && self.cache(&self.verb()?, &mut Vec::new())? == Some("buffered"))
+        };
+        let depth = self.parsed("iodepth", count)?.unwrap_or(1);
+        if let Some(key) = FioKey::find("iodepth").filter(|_| depth > 1)
+            && self.value("ioengine") == Some("libaio")
+            && is_buffered()?
+        {
+            let mut alone = self.clone();
+            alone.set(key, "iodepth", "1");
+            let mut translation = alone.translation()?;
+            translation.notes.push(format!("iodepth={depth}: in fio, libaio waits for each buffered call"));
+            return Ok(translation);
+        }
         let mut notes = Vec::new();
         let verb = self.verb()?;
         let threads = self.threads()?;
@@ -192,7 +206,7 @@ impl Job {
         words.extend(self.concurrency()?);
         let cache = self.cache(&verb, &mut notes)?;
         words.extend(cache.map(str::to_owned));
-        words.extend(self.engine(cache, &mut notes)?);
+        words.extend(self.engine(&mut notes)?);
         words.extend(self.sync(&verb, &mut notes)?);
         words.extend(self.rate(&verb, threads)?);
         words.extend(self.counts(threads)?);
@@ -204,6 +218,17 @@ impl Job {
             return Err(format!(
                 "`{rate}`: it is bytes in fio and operations here; use rate_iops=N or rate=SIZE/s"
             ));
+        }
+        if self.value("rw").is_some() && verb.word == "rw" && verb.access == Some(Access::Sequential) {
+            notes.push("reads and writes share one stream; in fio, each direction has its own".into());
+        }
+        if verb.word == "discard" && depth > 1 {
+            notes.push("in fio, libaio and io_uring discard one block at a time, whatever iodepth is".into());
+        }
+        if ["rate", "rate_iops"].iter().any(|name| self.value(name).is_some()) {
+            notes.push(
+                "latency counts from the time at which an operation is due; in fio, from its call".into(),
+            );
         }
         if self.value("rw").is_some() && verb.word == "write" {
             notes.push("write overwrites files that skye laid out before; fresh writes new ones".into());
@@ -296,7 +321,7 @@ impl Job {
     }
 
     /// Returns the word for the engine. Refuses a depth that fio's engine does not have.
-    fn engine(&self, cache: Option<&str>, notes: &mut Vec<String>) -> Result<Option<String>, String> {
+    fn engine(&self, notes: &mut Vec<String>) -> Result<Option<String>, String> {
         let depth = self.parsed("iodepth", count)?.unwrap_or(1);
         let lacks_depth = |what: &str, remedy: &str| match depth {
             0 | 1 => Ok(()),
@@ -312,11 +337,8 @@ impl Job {
             }
             None => Ok(None),
             Some("io_uring") => Ok(Some("engine=uring".into())),
-            Some("libaio") => {
-                if cache == Some("buffered") {
-                    lacks_depth("libaio and the page cache", "add direct=1, or use ioengine=io_uring")?;
-                }
-                notes.push("ioengine=libaio: skye has io_uring instead".into());
+            Some(engine @ ("libaio" | "posixaio")) => {
+                notes.push(format!("ioengine={engine}: skye has io_uring instead"));
                 Ok(None)
             }
             Some(engine @ ("sync" | "psync" | "vsync" | "pvsync" | "pvsync2")) => {
@@ -325,7 +347,7 @@ impl Job {
             Some("mmap") => lacks_depth("mmap", remedy).map(|()| Some("engine=mmap".into())),
             Some("null") => Ok(Some("engine=null".into())),
             Some(other) => Err(format!(
-                "`ioengine={other}`: skye has io_uring, also for libaio, sync, also for psync and pvsync, mmap and null"
+                "`ioengine={other}`: skye has io_uring, also for libaio and posixaio, sync, also for psync and pvsync, mmap and null"
             )),
         }
     }
@@ -383,7 +405,14 @@ impl Job {
             (None, None) => return Ok(None),
             (Some(_), Some(_)) => return Err("rate and rate_iops are two rates; drop one of them".into()),
             _ if verb.word == "rw" => {
-                return Err("in fio, reads and writes have a rate each; use rate=N for both together".into());
+                let given = self
+                    .keys
+                    .iter()
+                    .find(|given| given.key.names.first().is_some_and(|n| n.starts_with("rate")));
+                let word = given.map_or(String::new(), |given| format!("`{}={}`: ", given.name, given.value));
+                return Err(format!(
+                    "{word}in fio, reads and writes have a rate each; drop it, and add :rate=N for both to the test"
+                ));
             }
             (Some(bytes), None) => format!("{}/s", size::exact(bytes.saturating_mul(threads))),
             (None, Some(ops)) => ops.saturating_mul(threads).to_string(),
@@ -471,6 +500,11 @@ fn fio_verb(value: &str) -> Result<(&'static str, Access), String> {
         "randtrim" => ("discard", Access::Random),
         "trimwrite" | "randtrimwrite" => {
             return Err("no verb discards a block and writes it; use discard or write".into());
+        }
+        word if word.contains(':') => {
+            return Err(
+                "blocks have no gaps, and none is read backwards; drop the colon and what follows".into()
+            );
         }
         _ => return Err("use read, write, rw, randread, randwrite, randrw, trim or randtrim".into()),
     })

@@ -86,6 +86,10 @@ impl Line {
                 "filename: each thread has its part of the file; in fio, each job has all of it".into(),
             );
         }
+        // All of it is the default.
+        if job.value("size") == Some("100%") {
+            job.remove("size");
+        }
         let bytes = match (job.parsed("size", bytes)?, job.parsed("filesize", bytes)?) {
             (Some(_), Some(_)) => return Err("size and filesize: use filesize and io_size".into()),
             (size, filesize) => size.or(filesize),
@@ -110,6 +114,12 @@ impl Line {
             self.notes
                 .push("verify: --verify compares what a test reads; add --test read after the write".into());
         }
+        let is_timed = job.parsed("time_based", flag)? == Some(true);
+        if is_timed && text.split(':').any(|word| word == "buffered") {
+            self.notes.push(
+                "a buffered test ends after one pass, before its time: memory would answer a second".into(),
+            );
+        }
         self.tests.push(text);
         self.notes.extend(notes);
         Ok(())
@@ -132,7 +142,13 @@ impl Line {
                 job.push(format!("bytes={}", size::exact(bytes)));
             }
             None => job.push("passes=1".into()),
-            Some(_) if !is_timed && !job.is_counted() => {
+            Some(_) if job.is_counted() => {
+                self.notes.push(
+                    "fio ends with the time or the count, whichever comes first; here the count ends it"
+                        .into(),
+                );
+            }
+            Some(_) if !is_timed => {
                 self.notes.push("without time_based, fio may end earlier, after one pass".into());
             }
             Some(_) => {}
@@ -143,7 +159,10 @@ impl Line {
     fn target(&mut self, job: &Job) -> Result<(), String> {
         let (directory, file) = (job.value("directory"), job.value("filename"));
         if [directory, file].into_iter().flatten().any(|path| path.contains(':')) {
-            return Err("a run has one target, and this job has several".into());
+            return Err(
+                "filename: skye makes its own files, and a run has one target; name one directory instead"
+                    .into(),
+            );
         }
         let is_device = |path: &&str| path.starts_with("/dev/") && !path.starts_with("/dev/shm/");
         let path = match (directory, file.and_then(|file| file.rsplit_once('/'))) {
