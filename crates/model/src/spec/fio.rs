@@ -78,7 +78,7 @@ pub const FIO_KEYS: &[FioKey] = &[
     key(&["filesize"], ForRun, "`--size SIZE`, of all threads; `io_size` is `bytes=SIZE`"),
     key(&["filename"], ForRun, "the directory, the device or the file to measure; `shared` for one file"),
     key(&["directory"], ForRun, "the directory to measure"),
-    key(&["name"], ForRun, "`--label NAME`, of the whole run"),
+    key(&["name"], ForRun, "begins a job for `skye fio`; a run has `--label NAME`"),
     key(&["description"], Always, "`--label NAME` is for the whole run"),
     key(&["verify"], ForRun, "`--verify`, which compares what tests read"),
     key(&["do_verify"], ForRun, "`--verify`, which compares what tests read"),
@@ -139,7 +139,7 @@ pub const FIO_KEYS: &[FioKey] = &[
     key(
         &["clat_percentiles", "lat_percentiles", "slat_percentiles", "percentile_list"],
         Always,
-        "documents have all percentiles; the table shows p50 and p99",
+        "documents have p50, p90, p99, p99.9 and the histogram; the table shows p50 and p99",
     ),
     key(
         &[
@@ -190,14 +190,22 @@ pub const FIO_KEYS: &[FioKey] = &[
     key(
         &["exitall", "exitall_on_error", "exit_what"],
         Always,
-        "a test ends with its first thread that is done, or failed",
+        "a test ends with its last thread; one that fails ends alone, and the test has failed",
     ),
     key(&["startdelay", "start_delay"], Always, "a test begins when the one before it has ended"),
+    key(&["offset_increment"], Always, "threads of one file have separate parts"),
     key(&["readonly"], Always, "a device is only read without `--erase`"),
     key(
-        &["verify_fatal", "verify_async", "verify_async_cpus", "verify_dump"],
+        &[
+            "verify_fatal",
+            "verify_async",
+            "verify_async_cpus",
+            "verify_dump",
+            "verify_state_save",
+            "verify_state_load",
+        ],
         Always,
-        "the first wrong block ends a test, and its offset is printed",
+        "a wrong block ends its thread, and its offset is printed",
     ),
     key(&["io_submit_mode"], Always, "an open loop submits at its due times"),
     key(&["kb_base"], Missing, "a k is 1024 here, and kB is 1000"),
@@ -205,7 +213,7 @@ pub const FIO_KEYS: &[FioKey] = &[
     key(
         &["bssplit", "bsrange", "blocksize_range", "bs_unaligned", "ba", "blockalign"],
         Missing,
-        "a test has one block size; drop it, and use a test for each, or `--sweep 4k..1m`",
+        "a test has one block size: drop it, and use a test for each, or `--sweep 4k..1m`",
     ),
     key(
         &["nrfiles", "openfiles", "file_service_type", "filename_format"],
@@ -215,9 +223,9 @@ pub const FIO_KEYS: &[FioKey] = &[
     key(&["opendir"], Missing, "skye makes its files; give it one file as the target to read that"),
     key(&["cpuload", "cpuchunks"], Missing, "start another program for load on the CPUs"),
     key(
-        &["offset", "offset_increment", "offset_align"],
+        &["offset", "offset_align"],
         Missing,
-        "`range=FROM..TO` reads a part of a device or a file",
+        "drop it: tests begin at 0; `range=FROM..TO` reads a part of a device or a file",
     ),
     key(
         &["zonemode", "zonesize", "zonerange", "zoneskip", "max_open_zones"],
@@ -260,7 +268,11 @@ pub const FIO_KEYS: &[FioKey] = &[
         Missing,
         "skye writes a mark into each 4 KiB and compares it; `--verify` compares every byte",
     ),
-    key(&["continue_on_error", "error_dump", "ignore_error"], Missing, "the first error ends a test"),
+    key(
+        &["continue_on_error", "error_dump", "ignore_error"],
+        Missing,
+        "an error ends its thread, and the test has failed",
+    ),
     key(&["exec_prerun", "exec_postrun"], Missing, "`--monitor` runs a program beside each test"),
     key(&["fill_device", "fill_fs"], Missing, "`--precondition` writes all data twice before the tests"),
     key(
@@ -276,7 +288,7 @@ pub const FIO_KEYS: &[FioKey] = &[
             "rate_ignore_thinktime",
         ],
         Missing,
-        "no word stands for it",
+        "no word stands for it: drop it",
     ),
     key(&["uid", "gid"], Missing, "start skye as that user"),
     key(

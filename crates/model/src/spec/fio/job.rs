@@ -85,7 +85,9 @@ impl Job {
     /// Gives a key a value. Returns true if it had one.
     pub fn set(&mut self, key: &'static FioKey, name: &str, value: &str) -> bool {
         let before = self.keys.len();
-        self.keys.retain(|given| !std::ptr::eq(given.key, key));
+        // Names that only leave a note may share a key.
+        let is_same = |given: &KeyValue| given.key.meaning != Meaning::Always || given.name == name;
+        self.keys.retain(|given| !(std::ptr::eq(given.key, key) && is_same(given)));
         self.keys.push(KeyValue { key, name: name.to_owned(), value: value.to_owned() });
         self.keys.len() == before
     }
@@ -325,7 +327,7 @@ impl Job {
         let depth = self.parsed("iodepth", count)?.unwrap_or(1);
         let lacks_depth = |what: &str, remedy: &str| match depth {
             0 | 1 => Ok(()),
-            _ => Err(format!("`iodepth={depth}` has no effect with fio's {what}; {remedy}")),
+            _ => Err(format!("`iodepth={depth}` has no effect with fio's {what}; drop it, or {remedy}")),
         };
         let remedy = "use ioengine=io_uring, or numjobs for threads";
         match self.value("ioengine") {
@@ -503,7 +505,7 @@ fn fio_verb(value: &str) -> Result<(&'static str, Access), String> {
         }
         word if word.contains(':') => {
             return Err(
-                "blocks have no gaps, and none is read backwards; drop the colon and what follows".into()
+                "no word stands for what follows the colon: blocks have no gaps, and none is read backwards; drop it".into()
             );
         }
         _ => return Err("use read, write, rw, randread, randwrite, randrw, trim or randtrim".into()),

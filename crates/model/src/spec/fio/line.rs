@@ -15,6 +15,7 @@ pub fn command_line(words: &[String]) -> Result<Translation, String> {
     let mut common = Job::default();
     let mut jobs: Vec<Job> = Vec::new();
     let mut rest = words.iter().peekable();
+    let mut problems = Vec::new();
     while let Some(word) = rest.next() {
         let Some(option) = word.strip_prefix('-') else {
             return Err(format!("`{word}`: skye does not read job files; give their keys as --KEY=VALUE"));
@@ -29,18 +30,23 @@ pub fn command_line(words: &[String]) -> Result<Translation, String> {
         let Some(key) = FioKey::find(name) else {
             let hint = nearest(name, FioKey::all_names())
                 .map_or(String::new(), |near| format!(", did you mean `{near}`?"));
-            return Err(format!("`{word}` is not a key that skye knows{hint}"));
+            problems.push(format!("`{word}` is not a key that skye knows{hint}"));
+            continue;
         };
         if key.is_neutral(name, value) {
             continue;
         }
         if key.meaning == Meaning::Missing {
-            return Err(format!("`{word}`: {}", key.advice()));
+            problems.push(format!("`{word}`: {}", key.advice()));
+            continue;
         }
         if key.names.contains(&"name") {
             jobs.push(common.clone());
         }
         jobs.last_mut().unwrap_or(&mut common).set(key, name, value);
+    }
+    if !problems.is_empty() {
+        return Err(problems.join("; "));
     }
     if jobs.is_empty() {
         jobs.push(common);
@@ -97,6 +103,7 @@ impl Line {
         let all_bytes = bytes.map(|bytes| bytes.saturating_mul(if has_one_file { 1 } else { threads }));
         self.option("--size", all_bytes.map(size::exact))?;
         self.time(&mut job, all_bytes)?;
+        let seconds_of = job.value("runtime").map(str::to_owned);
         self.target(&job)?;
         let is_verified = job.value("verify").is_some_and(|value| !matches!(value, "0" | "none"))
             && job.parsed("do_verify", flag)? != Some(false);
@@ -115,7 +122,16 @@ impl Line {
                 .push("verify: --verify compares what a test reads; add --test read after the write".into());
         }
         let is_timed = job.parsed("time_based", flag)? == Some(true);
-        if is_timed && text.split(':').any(|word| word == "buffered") {
+        let words: Vec<_> = text.split(':').collect();
+        let is_durable = words.iter().any(|word| word.starts_with("sync=") && *word != "sync=end");
+        let is_written = workload.writes() && seconds_of.is_some();
+        if is_written {
+            self.notes.push("writes end at --write-limit, 40 GB unless you raise it".into());
+        }
+        if all_bytes.is_none() && !self.target.as_ref().is_some_and(|target| target.starts_with("/dev/")) {
+            self.notes.push("without a size, skye lays out what takes four seconds, at most 4 GiB".into());
+        }
+        if is_timed && words.contains(&"buffered") && !is_durable {
             self.notes.push(
                 "a buffered test ends after one pass, before its time: memory would answer a second".into(),
             );
@@ -157,10 +173,12 @@ impl Line {
     }
 
     fn target(&mut self, job: &Job) -> Result<(), String> {
-        let (directory, file) = (job.value("directory"), job.value("filename"));
+        // Without a filename, fio's files begin with the name, which may be a path.
+        let name = job.value("name").filter(|name| name.contains('/'));
+        let (directory, file) = (job.value("directory"), job.value("filename").or(name));
         if [directory, file].into_iter().flatten().any(|path| path.contains(':')) {
             return Err(
-                "filename: skye makes its own files, and a run has one target; name one directory instead"
+                "filename: skye makes its own files, and a run has one target; name one directory or device"
                     .into(),
             );
         }
