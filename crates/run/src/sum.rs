@@ -6,8 +6,8 @@
 //! at which such a byte was written is unknown.
 //!
 //! Tests on files go in rounds that all clients begin together. Each round counts from the last start until its first client is
-//! done; the rate of a client is taken as even within a round. If no round has such a time, each counts until its last client
-//! is done.
+//! done; the rate of a client is taken as even within a round. If these times are less than a tenth of all, each round
+//! counts until its last client is done.
 
 use std::collections::HashMap;
 

@@ -155,7 +155,7 @@ pub const FIO_KEYS: &[FioKey] = &[
             "log_hist_msec",
         ],
         Always,
-        "documents have every 100 ms, and `--html` draws them",
+        "documents have every 100 ms (coarser after 5 minutes), and `--html` draws them",
     ),
     key(
         &[
@@ -194,6 +194,11 @@ pub const FIO_KEYS: &[FioKey] = &[
     ),
     key(&["startdelay", "start_delay"], Always, "a test begins when the one before it has ended"),
     key(&["offset_increment"], Always, "threads of one file have separate parts"),
+    key(
+        &["openfiles", "filename_format"],
+        Always,
+        "each thread keeps its files open, under names that skye chooses",
+    ),
     key(&["readonly"], Always, "a device is only read without `--erase`"),
     key(
         &[
@@ -209,6 +214,7 @@ pub const FIO_KEYS: &[FioKey] = &[
     ),
     key(&["io_submit_mode"], Always, "an open loop submits at its due times"),
     key(&["kb_base"], Missing, "a k is 1024 here, and kB is 1000"),
+    key(&["buffer_pattern"], Missing, "data is random, but for `compress=` and `dedupe=`: drop it"),
     key(&["create_only"], Missing, "`--dry-run` shows the files of a run"),
     key(
         &["bssplit", "bsrange", "blocksize_range", "bs_unaligned", "ba", "blockalign"],
@@ -216,7 +222,7 @@ pub const FIO_KEYS: &[FioKey] = &[
         "a test has one block size: drop it, and use a test for each, or `--sweep 4k..1m`",
     ),
     key(
-        &["nrfiles", "openfiles", "file_service_type", "filename_format"],
+        &["nrfiles", "file_service_type"],
         Missing,
         "`files=N` is the number of files of all threads together",
     ),
@@ -257,14 +263,18 @@ pub const FIO_KEYS: &[FioKey] = &[
     ),
     key(&["cgroup", "cgroup_weight"], Missing, "start skye in the cgroup"),
     key(&["ioscheduler"], Missing, "set it in /sys/block/DEVICE/queue/scheduler; each run records it"),
-    key(&["mem", "iomem", "hugepage-size", "lockmem"], Missing, "buffers are pages of ordinary memory"),
+    key(
+        &["mem", "iomem", "hugepage-size", "lockmem"],
+        Missing,
+        "buffers are pages of ordinary memory: drop it",
+    ),
     key(
         &["flow", "flow_id", "flow_sleep", "wait_for", "new_group"],
         Missing,
         "tests run one after another; `mix:NAME` runs several kinds of work at once",
     ),
     key(
-        &["verify_pattern", "verify_backlog", "verify_only", "verify_interval", "buffer_pattern"],
+        &["verify_pattern", "verify_backlog", "verify_only", "verify_interval"],
         Missing,
         "skye writes a mark into each 4 KiB and compares it; `--verify` compares every byte",
     ),

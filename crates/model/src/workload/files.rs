@@ -35,7 +35,7 @@ keys! {
     /// Largest size of a file in bytes; sizes are drawn evenly between the two.
     field size_max_bytes: u64 = 0;
     key "size" "SIZE|MIN..MAX" [set_size, value_of_size] for makes_set, MIX_REMEDY;
-        label Label::Own(label_of_size); "size of each file, with MIN..MAX uniformly distributed; default 0";
+        label Label::Own(label_of_size); "size of each file, with MIN..MAX uniformly distributed; default 0, but `read-file`, `truncate` and `copy` need one";
 
     /// Number of directories over which each thread spreads its files.
     field dirs: u64 = 1;

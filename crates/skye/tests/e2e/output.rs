@@ -279,7 +279,18 @@ fn resized_terminal_keeps_no_stale_lines() {
     let program = skye().arg("run").arg(home.path()).words("--size 1m --time 30 --allow low-space,busy");
     let started = program.words("--test read:rnd4k --no-probe").through(
         "tmux",
-        &["-S", &terminal.socket, "-f", configuration.to_str().unwrap(), "new-session", "-d", "-x", "100"],
+        &[
+            "-S",
+            &terminal.socket,
+            "-f",
+            configuration.to_str().unwrap(),
+            "new-session",
+            "-d",
+            "-x",
+            "100",
+            "-y",
+            "60",
+        ],
     );
     let started = started.run().exits(0);
     let is_row = |line: &&str| line.starts_with("  read ") && line.contains(" IOPS");
@@ -295,7 +306,7 @@ fn resized_terminal_keeps_no_stale_lines() {
         }
     }
     terminal.run("send-keys C-c");
-    let screen = terminal.screen(|screen| screen.contains("is dead"));
+    let screen = terminal.screen(|_| terminal.run("list-panes -F #{pane_dead}").trim() == "1");
     assert!(!screen.lines().any(|line| is_row(&line)) && !screen.contains(" left"), "{screen}");
     assert_nothing_left(started.home());
 }

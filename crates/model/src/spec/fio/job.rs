@@ -235,8 +235,12 @@ impl Job {
         if self.value("rw").is_some() && verb.word == "write" {
             notes.push("write overwrites files that skye laid out before; fresh writes new ones".into());
         }
+        // A skewed order draws blocks.
+        let is_skewed = self.value("random_distribution").is_some_and(|value| value.starts_with("zipf"));
+        let holds = |key: &FioKey| !(is_skewed && key.names.contains(&"norandommap"));
         let always =
             self.keys.iter().filter(|given| given.key.meaning == Meaning::Always && given.value != "0");
+        let always = always.filter(|given| holds(given.key));
         notes.extend(always.map(|given| format!("{}: {}", given.name, given.key.here.replace('`', ""))));
         Ok(Translation { text: words.join(":"), notes })
     }
@@ -341,6 +345,16 @@ impl Job {
             Some("io_uring") => Ok(Some("engine=uring".into())),
             Some(engine @ ("libaio" | "posixaio")) => {
                 notes.push(format!("ioengine={engine}: skye has io_uring instead"));
+                let has_syncs =
+                    ["fsync", "fdatasync"].iter().any(|name| self.value(name).is_some_and(|n| n != "0"));
+                if depth > 1 && has_syncs {
+                    notes.push(format!(
+                        "each operation waits for its own sync; in fio, {engine} makes one at a time"
+                    ));
+                }
+                if depth > 1 && engine == "posixaio" {
+                    notes.push("in fio, posixaio may do the operations on a file one after another".into());
+                }
                 Ok(None)
             }
             Some(engine @ ("sync" | "psync" | "vsync" | "pvsync" | "pvsync2")) => {
