@@ -148,7 +148,7 @@ impl MixTexts {
 spec_words! {
     /// A condition for which a plan is normally refused, or warned about.
     Allow {
-        /// Leave less than max(5 %, 1 GiB) of the file system free.
+        /// Leave less than the reserve free: 5 %, or 1 GiB or a quarter of the free space if that is more.
         LowSpace = "low-space",
         /// Do not warn about a target in use by other programs.
         Busy = "busy",

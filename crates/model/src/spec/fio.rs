@@ -199,6 +199,7 @@ pub const FIO_KEYS: &[FioKey] = &[
         Always,
         "each thread keeps its files open, under names that skye chooses",
     ),
+    key(&["alloc-size", "max-jobs", "allow_mounted_write"], Always, "skye needs no such setting"),
     key(&["readonly"], Always, "a device is only read without `--erase`"),
     key(
         &[
@@ -208,6 +209,7 @@ pub const FIO_KEYS: &[FioKey] = &[
             "verify_dump",
             "verify_state_save",
             "verify_state_load",
+            "verify_write_sequence",
         ],
         Always,
         "a wrong block ends its thread, and its offset is printed",
@@ -254,7 +256,11 @@ pub const FIO_KEYS: &[FioKey] = &[
         Missing,
         "`replay:FILE` replays load files of dbench, not block traces",
     ),
-    key(&["cpus_allowed", "cpumask", "cpus_allowed_policy"], Missing, "start skye under `taskset`"),
+    key(
+        &["cpus_allowed", "cpumask", "cpus_allowed_policy", "sqthread_poll_cpu"],
+        Missing,
+        "start skye under `taskset`",
+    ),
     key(&["numa_cpu_nodes", "numa_mem_policy"], Missing, "start skye under `numactl`"),
     key(
         &["nice", "prio", "prioclass", "cmdprio", "cmdprio_percentage", "cmdprio_class", "cmdprio_bssplit"],

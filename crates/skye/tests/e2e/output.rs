@@ -306,7 +306,8 @@ fn resized_terminal_keeps_no_stale_lines() {
         }
     }
     terminal.run("send-keys C-c");
-    let screen = terminal.screen(|_| terminal.run("list-panes -F #{pane_dead}").trim() == "1");
+    terminal.screen(|_| terminal.run("list-panes -F #{pane_dead}").trim() == "1");
+    let screen = terminal.run("capture-pane -p");
     assert!(!screen.lines().any(|line| is_row(&line)) && !screen.contains(" left"), "{screen}");
     assert_nothing_left(started.home());
 }

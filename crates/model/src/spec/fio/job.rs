@@ -208,7 +208,7 @@ impl Job {
         words.extend(self.concurrency()?);
         let cache = self.cache(&verb, &mut notes)?;
         words.extend(cache.map(str::to_owned));
-        words.extend(self.engine(&mut notes)?);
+        words.extend(self.engine(&verb, &mut notes)?);
         words.extend(self.sync(&verb, &mut notes)?);
         words.extend(self.rate(&verb, threads)?);
         words.extend(self.counts(threads)?);
@@ -221,8 +221,13 @@ impl Job {
                 "`{rate}`: it is bytes in fio and operations here; use rate_iops=N or rate=SIZE/s"
             ));
         }
-        if self.value("rw").is_some() && verb.word == "rw" && verb.access == Some(Access::Sequential) {
+        let is_in_order =
+            verb.access == Some(Access::Sequential) || self.value("percentage_random") == Some("0");
+        if self.value("rw").is_some() && verb.word == "rw" && is_in_order {
             notes.push("reads and writes share one stream; in fio, each direction has its own".into());
+        }
+        if self.value("number_ios").is_some() {
+            notes.push("in fio, number_ios ends a job before its size, and never after it".into());
         }
         if verb.word == "discard" && depth > 1 {
             notes.push("in fio, libaio and io_uring discard one block at a time, whatever iodepth is".into());
@@ -327,7 +332,7 @@ impl Job {
     }
 
     /// Returns the word for the engine. Refuses a depth that fio's engine does not have.
-    fn engine(&self, notes: &mut Vec<String>) -> Result<Option<String>, String> {
+    fn engine(&self, verb: &Verb, notes: &mut Vec<String>) -> Result<Option<String>, String> {
         let depth = self.parsed("iodepth", count)?.unwrap_or(1);
         let lacks_depth = |what: &str, remedy: &str| match depth {
             0 | 1 => Ok(()),
@@ -345,8 +350,9 @@ impl Job {
             Some("io_uring") => Ok(Some("engine=uring".into())),
             Some(engine @ ("libaio" | "posixaio")) => {
                 notes.push(format!("ioengine={engine}: skye has io_uring instead"));
-                let has_syncs =
-                    ["fsync", "fdatasync"].iter().any(|name| self.value(name).is_some_and(|n| n != "0"));
+                let is_set = |name: &&str| self.value(name).is_some_and(|writes| writes != "0");
+                let has_syncs = !matches!(verb.word.as_str(), "read" | "discard")
+                    && ["fsync", "fdatasync"].iter().any(is_set);
                 if depth > 1 && has_syncs {
                     notes.push(format!(
                         "each operation waits for its own sync; in fio, {engine} makes one at a time"
