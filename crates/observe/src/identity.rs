@@ -76,13 +76,14 @@ impl Identity {
             |cause| Err(UserError::new(format!("use {} as the target", directory.display()), cause));
         match kind {
             FileType::Directory => Ok(identity),
-            FileType::RegularFile if directory.extension().is_some_and(|extension| extension == "fio") => {
-                refused("Not a directory").map_err(|error| {
-                    error.help("job files of fio are not read: give their keys to `skye fio` as --KEY=VALUE")
-                })
-            }
             FileType::RegularFile | FileType::BlockDevice => {
-                refused("Not a directory").map_err(|error| error.help("choose its parent directory"))
+                let is_job = directory.extension().is_some_and(|extension| extension == "fio");
+                refused("Not a directory").map_err(|error| {
+                    error.help(match is_job {
+                        true => "job files of fio are not read: give their keys to `skye fio` as --KEY=VALUE",
+                        false => "choose its parent directory",
+                    })
+                })
             }
             _ => {
                 refused("Not a directory, a file or a block device").map_err(|error| error.help("choose one"))

@@ -27,7 +27,7 @@ use engine::worker::{Layout, Stamping};
 use model::UserError;
 use model::machine::ring_bytes;
 use model::plan::Stop;
-use model::run::{Extents, Place, Residency};
+use model::run::Residency;
 use model::workload::{
     Access, Arrival, CacheMode, DataVerb, DataWork, Engine, HotPart, RequestedEngine, Workload,
 };
@@ -39,6 +39,7 @@ use crate::dataset::{
     DataSet, FileGroup, FillProgress, Origin, Turns, ignore_unsupported_sync, limit_reached,
 };
 use crate::drive::{self, Expected, PhaseEvent, RunningPhase, StartSignal};
+use crate::extents::DataExtents;
 use crate::hang_detection;
 use crate::member::{self, BytePart, Command, Report};
 use crate::meter::Meter;
@@ -85,10 +86,8 @@ pub struct DataOutcome {
     pub residency: Option<Residency>,
     /// True if the file system refused `O_DIRECT`.
     pub direct_refused: bool,
-    /// Extents under the files that were read.
-    pub extents: Option<Extents>,
-    /// Places of the data.
-    pub places: Vec<Place>,
+    /// Extents under the files.
+    pub extents: DataExtents,
     /// Bytes that it could write, if they ended it before its stop rule.
     pub write_limit_bytes: Option<u64>,
 }
@@ -302,7 +301,6 @@ fn run(
         residency: prepared.residency,
         direct_refused: data.direct && data.verb != DataVerb::Discard && files.iter().any(is_buffered),
         extents: prepared.extents,
-        places: prepared.places,
         ..DataOutcome::default()
     };
     drive.collected.zoned = zoned;
@@ -660,8 +658,7 @@ const DROP_AGAIN: std::time::Duration = std::time::Duration::from_millis(50);
 #[derive(Debug, Default)]
 struct CacheState {
     residency: Option<Residency>,
-    extents: Option<Extents>,
-    places: Vec<Place>,
+    extents: DataExtents,
 }
 
 /// Returns the resident share of the files, and the call that counted it.
@@ -673,36 +670,6 @@ fn resident_share(files: &[OwnedFd], part: &Range<u64>) -> Option<(f64, &'static
         sum = (sum.0 + resident.bytes, resident.source);
     }
     (all > 0).then(|| (sum.0 as f64 / all as f64, sum.1))
-}
-
-/// Returns the extents under a range of the files.
-fn extents_of(files: &[OwnedFd], range: &Range<u64>) -> Option<Extents> {
-    let mut sum = observe::FileExtents::default();
-    for file in files {
-        let found = observe::extents(file.as_fd(), range.clone())?;
-        sum.hole_bytes += found.hole_bytes;
-        sum.unwritten_bytes += found.unwritten_bytes;
-        sum.encoded_bytes += found.encoded_bytes;
-        sum.extents += found.extents;
-    }
-    let length_bytes = range.end - range.start;
-    let share = |bytes: u64| bytes as f64 / (length_bytes * files.len() as u64).max(1) as f64;
-    Some(Extents {
-        hole_share: share(sum.hole_bytes),
-        unwritten_share: share(sum.unwritten_bytes),
-        encoded_share: share(sum.encoded_bytes),
-        extents: sum.extents,
-    })
-}
-
-/// Returns the places of a range of the files; none if those of some file are not known.
-fn places_of(files: &[OwnedFd], range: &Range<u64>) -> Vec<Place> {
-    let found: Vec<_> = files.iter().map(|file| observe::addresses(file.as_fd(), range.clone())).collect();
-    if found.iter().any(Vec::is_empty) {
-        return Vec::new();
-    }
-    let place = |range: &Range<u64>| Place { start_bytes: range.start, end_bytes: range.end };
-    Place::merged(found.iter().flatten().map(place).collect())
 }
 
 /// Brings the pages of the files into the requested state, and checks the result. Writes back all that
@@ -770,8 +737,7 @@ fn prepare_cache(
                 after: None,
                 source: source.into(),
             }),
-            extents: if reads { extents_of(&files, &range) } else { None },
-            places: if fresh { Vec::new() } else { places_of(&files, &range) },
+            extents: if fresh { DataExtents::default() } else { DataExtents::find(&files, &range, reads) },
         })
     };
     let mut moved = drive.meter.activity();

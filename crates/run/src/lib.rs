@@ -27,6 +27,7 @@ mod dataset;
 pub mod directory;
 mod drive;
 mod experiment;
+mod extents;
 mod file_phase;
 pub mod hang_detection;
 mod knee;

@@ -15,8 +15,8 @@ use engine::files::Unexpected;
 use model::mix::NamedMix;
 use model::plan::{Plan, PlannedPhase};
 use model::run::{
-    Counts, EngineRecord, Extents, Figures, Interval, Judgement, Latency, Load, Observations, PhaseRecord,
-    Place, Rate, Residency, RoundRecord, SlowestCalls, Status, Step, SystemUse, WorkloadRecord,
+    Counts, EngineRecord, Figures, Interval, Judgement, Latency, Load, Observations, PhaseRecord, Place,
+    Rate, Residency, RoundRecord, SlowestCalls, Status, Step, SystemUse, WorkloadRecord,
 };
 use model::target::{Backing, Target, TargetKind};
 use model::workload::{Arrival, CacheMode, DataVerb, DataWork, Engine, FileVerb, Work, Workload};
@@ -25,6 +25,7 @@ use model::{UserError, spec};
 use crate::collect::{self, Collector, Distribution};
 use crate::data_phase::DataOutcome;
 use crate::drive::RunningPhase;
+use crate::extents::DataExtents;
 use crate::file_phase::FileOutcome;
 use crate::meter::PhaseSums;
 use crate::notes;
@@ -213,7 +214,7 @@ pub fn record(
         }),
         wait_channels: observed.wait_channels.clone(),
         residency: measured.residency.take(),
-        extents: measured.extents.take(),
+        extents: measured.extents.shares.take(),
         places: places(&mut measured, workload, target),
         ..Observations::default()
     };
@@ -321,10 +322,8 @@ pub struct PhaseTotals {
     pub residency: Option<Residency>,
     /// True if the file system refused `O_DIRECT`.
     pub direct_refused: bool,
-    /// Extents under the files that were read.
-    pub extents: Option<Extents>,
-    /// Places of the data.
-    pub places: Vec<Place>,
+    /// Extents under the files.
+    pub extents: DataExtents,
     /// Operations that ended in another way than a load file says.
     pub unexpected: Option<Unexpected>,
     /// Bytes that it could write, if they ended it and the plan alone does not say so.
@@ -370,7 +369,6 @@ impl PhaseTotals {
             residency: outcome.residency,
             direct_refused: outcome.direct_refused,
             extents: outcome.extents,
-            places: outcome.places,
             failure: outcome.failure,
             ..Self::default()
         }
@@ -523,7 +521,7 @@ fn scaled(state: &SteadyState, headline: f64, sync_ns: u64, work_ns: u64) -> Opt
 fn places(measured: &mut PhaseTotals, workload: &Workload, target: &Target) -> Vec<Place> {
     let writes = workload.data().is_some_and(DataWork::writes);
     let is_known = target.backing == Backing::Devices && !(writes && target.copies_on_write());
-    if is_known { std::mem::take(&mut measured.places) } else { Vec::new() }
+    if is_known { std::mem::take(&mut measured.extents.places) } else { Vec::new() }
 }
 
 /// Returns the paths that operations take.

@@ -3,7 +3,7 @@
 
 use std::cell::RefCell;
 use std::ffi::OsString;
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime};
 
@@ -452,10 +452,7 @@ pub fn limits(rows: &[(&str, &PhaseRecord)]) -> String {
 
 /// Prints a line to stderr, as the originals do. Errors are ignored: a closed stderr cannot show them.
 pub fn print_note(line: &str) {
-    let choice = anstream::AutoStream::choice(&std::io::stderr());
-    let mut styled = anstream::AutoStream::new(Vec::new(), choice);
-    let _ = writeln!(styled, "{line}");
-    terminal::write_message(&styled.into_inner());
+    terminal::write_note(line);
 }
 
 /// Words on stderr about a test: when it begins, and when it is over.

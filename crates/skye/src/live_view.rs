@@ -2,8 +2,6 @@
 
 use std::io::IsTerminal;
 
-use anstream::adapter::strip_str;
-use anstream::{AutoStream, ColorChoice};
 use model::plan::PlannedPhase;
 use report::live::{Live, LiveClients, LiveCpu, LiveDevice};
 use report::text::Kind;
@@ -58,15 +56,8 @@ impl LiveView {
     }
 
     fn show(&self, lines: &[String]) {
-        if !self.is_visible {
-            return;
-        }
-        match AutoStream::choice(&std::io::stderr()) {
-            ColorChoice::Never => {
-                let plain = lines.iter().map(|line| strip_str(line).to_string());
-                terminal::show_live(&plain.collect::<Vec<_>>());
-            }
-            _ => terminal::show_live(lines),
+        if self.is_visible {
+            terminal::show_live(lines);
         }
     }
 

@@ -1,12 +1,14 @@
 //! Stdout and stderr: what may be printed where, and in which style.
 
 use std::borrow::Cow;
-use std::io::{ErrorKind, IsTerminal, Write};
+use std::io::{ErrorKind, IsTerminal};
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Once, OnceLock};
 use std::time::Duration;
 
+use anstream::adapter::strip_str;
+use anstream::{AutoStream, ColorChoice};
 use report::printable;
 use report::text::Style;
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -38,12 +40,18 @@ pub fn check_stdout() -> Result<(), Failure> {
 /// [`Failure::ReaderGone`] if stdout has no reader any more.
 pub fn print_line(text: &str) -> Result<(), Failure> {
     let choice = match job::is_rank() {
-        true => anstream::ColorChoice::Never,
-        false => anstream::AutoStream::choice(&std::io::stdout()),
+        true => ColorChoice::Never,
+        false => AutoStream::choice(&std::io::stdout()),
     };
-    let mut styled = anstream::AutoStream::new(Vec::new(), choice);
-    writeln!(styled, "{text}").map_err(|error| from_write_error(&error))?;
-    print_bytes(&styled.into_inner())
+    print_bytes(format!("{}\n", styled(text, choice)).as_bytes())
+}
+
+/// Returns a text without its styles, if a stream shows none.
+fn styled(text: &str, choice: ColorChoice) -> Cow<'_, str> {
+    match choice {
+        ColorChoice::Never => Cow::Owned(strip_str(text).to_string()),
+        _ => Cow::Borrowed(text),
+    }
 }
 
 /// Prints bytes to stdout as they are.
@@ -78,7 +86,9 @@ pub fn show_live(lines: &[String]) {
         count => format!("\x1b[{}A", count - 1),
     };
     // Lines wider than a window that has just changed are cut: broken ones would need more rows than we go up.
-    let text = format!("{erase}\x1b[?7l{}{up}\r\x1b[?7h", lines.join("\n"));
+    let lines = lines.join("\n");
+    let lines = styled(&lines, AutoStream::choice(&std::io::stderr()));
+    let text = format!("{erase}\x1b[?7l{lines}{up}\r\x1b[?7h");
     let _ = write_while_read(stderr, text.as_bytes());
 }
 
@@ -226,6 +236,11 @@ static MESSAGES: AtomicUsize = AtomicUsize::new(0);
 /// Returns how often something was printed to stderr, which may be the same terminal as stdout.
 pub fn message_count() -> usize {
     MESSAGES.load(Ordering::Relaxed)
+}
+
+/// Prints a line to stderr, without a word for its kind; styles are removed where it is not a terminal.
+pub fn write_note(line: &str) {
+    write_message(format!("{}\n", styled(line, AutoStream::choice(&std::io::stderr()))).as_bytes());
 }
 
 /// Prints bytes to stderr as they are.

@@ -52,8 +52,7 @@ pub(super) fn samples(tree: &Tree) -> Vec<String> {
     let snapshots: Vec<Vec<_>> =
         tree.snapshots.iter().map(|file| file.text.lines().map(str::trim).collect()).collect();
     let mut complaints = Vec::new();
-    for file in tree.with_extension("md").filter(|file| is_page(&file.path) && !file.path.starts_with("ARCH"))
-    {
+    for file in tree.with_extension("md").filter(|file| is_page(&file.path)) {
         let blocks = file.text.split("```text\n").skip(1).filter_map(|rest| rest.split("```").next());
         for block in blocks {
             let lines = block.lines().map(str::trim).filter(|line| !line.starts_with('$'));

@@ -103,7 +103,6 @@ impl Line {
         let all_bytes = bytes.map(|bytes| bytes.saturating_mul(if has_one_file { 1 } else { threads }));
         self.option("--size", all_bytes.map(size::exact))?;
         self.time(&mut job, all_bytes)?;
-        let seconds_of = job.value("runtime").map(str::to_owned);
         self.target(&job)?;
         let is_verified = job.value("verify").is_some_and(|value| !matches!(value, "0" | "none"))
             && job.parsed("do_verify", flag)? != Some(false);
@@ -124,8 +123,7 @@ impl Line {
         let is_timed = job.parsed("time_based", flag)? == Some(true);
         let words: Vec<_> = text.split(':').collect();
         let is_durable = words.iter().any(|word| word.starts_with("sync=") && *word != "sync=end");
-        let is_written = workload.writes() && seconds_of.is_some();
-        if is_written {
+        if workload.writes() && job.value("runtime").is_some() {
             self.notes.push("writes end at --write-limit, 40 GB unless you raise it".into());
         }
         if all_bytes.is_none() && !self.target.as_ref().is_some_and(|target| target.starts_with("/dev/")) {
