@@ -100,9 +100,16 @@ fn fio_examples(examples: &[FioExample], has_purpose: bool) -> String {
     examples.iter().map(cells).collect()
 }
 
-/// Returns a row for each key of fio, with its other names.
+/// Most names of a key of fio in its row. `skye fio` and `skye explain` know all of them.
+const FIO_NAMES_MAX: usize = 4;
+
+/// Returns a row for each key of fio, with its first other names.
 fn fio_keys() -> String {
-    let names = |key: &FioKey| key.names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(" ");
+    let names = |key: &FioKey| {
+        let more = if key.names.len() > FIO_NAMES_MAX { " …" } else { "" };
+        let first: Vec<_> = key.names.iter().take(FIO_NAMES_MAX).map(|name| format!("`{name}`")).collect();
+        format!("{}{more}", first.join(" "))
+    };
     FIO_KEYS.iter().map(|key| row(&[names(key), key.here.to_owned()])).collect()
 }
 

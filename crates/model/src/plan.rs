@@ -601,6 +601,13 @@ impl Plan {
         self.write_limit_bytes / self.clients.map_or(1, |clients| u64::from(clients.count.max(1)))
     }
 
+    /// Returns the estimated time and the most bytes of the tests of one repetition, on files that are laid out already.
+    pub fn turn(&self) -> (u64, u64) {
+        let laid_out_bytes = self.dataset.as_ref().map_or(0, Dataset::layout_bytes_max);
+        let time_ns = self.estimate_ns.saturating_sub(volume::preparation_ns(self));
+        (time_ns, self.bytes_to_write_max.saturating_sub(laid_out_bytes))
+    }
+
     /// Returns the most bytes that all clients together will write.
     pub fn all_clients_bytes_max(&self) -> u64 {
         let clients = self.clients.map_or(1, |clients| clients.count);

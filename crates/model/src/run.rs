@@ -131,6 +131,9 @@ document! {
         pub side: String,
         /// For each repetition, true if this run was measured first.
         pub first: Vec<bool>,
+        /// Command that changed settings before each measurement of this side; absent where there was none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub command: Option<String>,
     }
 
     /// The machine and the target.

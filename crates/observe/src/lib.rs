@@ -89,7 +89,7 @@ pub use readable::{kind_of, readable};
 pub use residency::{Resident, resident};
 pub use root::Root;
 pub use sensors::cpu_throttled;
-pub use settings::settings;
+pub use settings::{is_recorded, settings};
 pub use snapshot::Snapshot;
 pub use stuck::{call_of, is_own_thread_alive, stuck_call, times_scheduled};
 pub use system_sampler::SystemSampler;

@@ -1,5 +1,7 @@
 //! Settings of the machine that change what a storage test measures.
 
+use std::path::Path;
+
 use model::run::Setting;
 
 use crate::root::Root;
@@ -36,6 +38,17 @@ pub fn settings(root: &Root) -> Vec<Setting> {
     files.chain(choices).map(|(name, value)| Setting { name: (*name).to_owned(), value }).collect()
 }
 
+/// Files of a device's queue whose values are in its [`model::target::Device`].
+const OF_QUEUE: &[&str] = &["scheduler", "nr_requests", "read_ahead_kb", "write_cache"];
+
+/// Returns true if each document has the value of this file.
+pub fn is_recorded(file: &Path) -> bool {
+    let is_file = |(_, path): &(&str, &str)| file == Path::new("/").join(path);
+    let is_of_queue = file.parent().is_some_and(|parent| parent.ends_with("queue"))
+        && OF_QUEUE.iter().any(|name| file.ends_with(name));
+    is_of_queue || FILES.iter().chain(CHOICES).any(is_file)
+}
+
 /// Returns the word in brackets, or the only word.
 pub(crate) fn chosen(text: &str) -> Option<&str> {
     let bracketed = text.split_whitespace().find_map(|word| word.strip_prefix('[')?.strip_suffix(']'));
@@ -47,7 +60,7 @@ pub(crate) fn chosen(text: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{chosen, settings};
+    use super::*;
     use crate::root::Root;
 
     #[test]
@@ -56,6 +69,13 @@ mod tests {
         assert_eq!(chosen("none"), Some("none"));
         assert_eq!(chosen("a b"), None);
         assert_eq!(chosen(""), None);
+    }
+
+    #[test]
+    fn recorded_files_are_known() {
+        let is_recorded = |path: &str| is_recorded(Path::new(path));
+        assert!(is_recorded("/proc/sys/vm/dirty_bytes") && is_recorded("/sys/block/sda/queue/scheduler"));
+        assert!(!is_recorded("/sys/block/sda/queue/rq_affinity") && !is_recorded("/proc/sys/vm/laptop_mode"));
     }
 
     #[test]

@@ -250,6 +250,9 @@ fn add_machine_facts(run: &Run, facts: &mut Vec<Fact>) {
 
 fn add_target_facts(run: &Run, facts: &mut Vec<Fact>) {
     let target = &run.environment.target;
+    if let Some(command) = run.pairing.as_ref().and_then(|pairing| pairing.command.clone()) {
+        facts.push(Fact::new("command", command).without_effect());
+    }
     if let Some(label) = &run.label {
         facts.push(Fact::new("label", label.clone()).without_effect());
     }

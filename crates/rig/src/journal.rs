@@ -13,6 +13,7 @@ use model::UserError;
 use rustix::fs::FlockOperation;
 
 use crate::holder::{Holder, State};
+use crate::settings::Settings;
 use crate::step::{Outcome, Step};
 use crate::{PREFIX, command, mounts};
 
@@ -68,6 +69,19 @@ impl Journal {
             .map_err(|error| UserError::new(format!("write {}", self.path.display()), error))?;
         self.steps.push(step);
         Ok(())
+    }
+
+    /// Writes settings down that commands are about to change. Undoing puts back those that differ then.
+    ///
+    /// # Errors
+    /// The journal cannot be written.
+    pub fn keep_settings(&mut self, settings: Settings) -> Result<(), UserError> {
+        self.note(Step::Settings(settings))
+    }
+
+    /// Ends the journal and undoes nothing.
+    pub fn forget(mut self) {
+        self.steps.clear();
     }
 
     /// Makes a directory with a unique name.
@@ -239,6 +253,15 @@ pub fn abandoned() -> Vec<PathBuf> {
     list().into_iter().filter(|journal| !is_live(journal)).collect()
 }
 
+/// Puts back the settings that killed programs have left, by the journals that name nothing else.
+pub fn put_settings_back() -> Vec<CleanOutcome> {
+    let is_settings = |path: &PathBuf| {
+        let steps = File::open(path).map(|mut file| read(&mut file)).unwrap_or_default();
+        !steps.is_empty() && steps.iter().all(|step| matches!(step, Step::Settings(_)))
+    };
+    list().into_iter().filter(is_settings).filter_map(|journal| clean_one(&journal)).collect()
+}
+
 /// Lists the changes that a journal names, as lines for people.
 pub fn steps(journal: &Path) -> Vec<String> {
     let steps = File::open(journal).map(|mut file| read(&mut file)).unwrap_or_default();
@@ -365,6 +388,10 @@ fn undo(steps: &[Step], journal: &Path) -> CleanOutcome {
             Outcome::Undone => cleaned.undone.push(step.to_string()),
             Outcome::NotThere => {}
             Outcome::Leftover(why) => cleaned.leftovers.push(format!("{step}: {why}")),
+            Outcome::Parts(undone, leftovers) => {
+                cleaned.undone.extend(undone);
+                cleaned.leftovers.extend(leftovers);
+            }
         }
     }
     if cleaned.leftovers.is_empty() {
@@ -385,6 +412,7 @@ mod tests {
     use super::*;
     use crate::Spec;
     use crate::fuse::{Faults, Fuse};
+    use crate::settings::Place;
 
     #[test]
     fn dropped_journal_undoes_its_steps() {
@@ -397,6 +425,23 @@ mod tests {
         assert_eq!(clean_one(&path), None, "it lives");
         drop(journal);
         assert!(!directory.exists() && !path.exists());
+    }
+
+    #[test]
+    fn settings_of_a_killed_program_come_back() {
+        let directory = tempfile::tempdir().unwrap();
+        let knob = directory.path().join("knob");
+        fs::write(&knob, "1\n").unwrap();
+        let mut journal = Journal::open().unwrap();
+        journal.keep_settings(Settings::read_places([Place::File(knob.clone())].into_iter())).unwrap();
+        fs::write(&knob, "2\n").unwrap();
+        let is_here = |cleaned: &CleanOutcome| cleaned.journal == journal.path;
+        assert!(!put_settings_back().iter().any(is_here), "it lives");
+        rustix::fs::flock(&journal.file, FlockOperation::Unlock).unwrap();
+        let cleaned = put_settings_back().into_iter().find(is_here).unwrap();
+        assert!(cleaned.undone[0].ends_with("knob, back to 1") && cleaned.leftovers.is_empty());
+        assert_eq!(fs::read_to_string(&knob).unwrap(), "1");
+        assert!(!journal.path.exists());
     }
 
     #[test]

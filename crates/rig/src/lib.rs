@@ -50,6 +50,7 @@ mod relay;
 mod serve;
 mod served;
 mod servers;
+mod settings;
 mod spec;
 mod step;
 mod text;
@@ -63,7 +64,8 @@ pub use device::LoopDevice;
 pub use disk::Disk;
 pub use group::Group;
 pub use journal::{
-    CleanOutcome, Journal, abandoned, clean, clean_one, is_live, is_mounted, list, plain_directories, steps,
+    CleanOutcome, Journal, abandoned, clean, clean_one, is_live, is_mounted, list, plain_directories,
+    put_settings_back, steps,
 };
 pub use lineage::is_own;
 pub use neighbour::{Hogs, Neighbour};
@@ -71,6 +73,7 @@ pub use network::{Network, PREPARE_SSHD};
 pub use owner::Rig;
 pub use serve::serve;
 pub use served::{Direction, Request, RequestLog};
+pub use settings::{Change, Place, Settings};
 pub use spec::{
     Daemon, DiskBacking, DiskSpec, FuseSpec, HogsSpec, MemorySpec, NeighbourSpec, NetworkSpec,
     OpenFilePolicy, QuotaSpec, Spec,

@@ -7,13 +7,30 @@ use std::path::{Path, PathBuf};
 /// One line of `/proc/self/mountinfo`.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Mount {
+    /// Number of the file system's device: "8:1".
+    pub device_number: String,
     /// The directory of the file system that is mounted.
     pub root: String,
     pub at: PathBuf,
     pub file_system: String,
     pub source: String,
+    /// Options of the mount, not of the file system.
+    pub mount_options: String,
     /// Options of the file system, not of the mount.
     pub options: String,
+}
+
+impl Mount {
+    /// Returns the options of the mount and of the file system, each once, separated by commas.
+    pub(crate) fn all_options(&self) -> String {
+        let mut all: Vec<&str> = Vec::new();
+        for option in self.mount_options.split(',').chain(self.options.split(',')) {
+            if !all.contains(&option) {
+                all.push(option);
+            }
+        }
+        all.join(",")
+    }
 }
 
 /// All mounts that this process sees, in the order in which they were made.
@@ -29,11 +46,14 @@ pub(crate) fn at(path: &Path) -> Vec<Mount> {
 
 fn parse(line: &str) -> Option<Mount> {
     let (before, after) = line.split_once(" - ")?;
-    let mut before = before.split(' ').skip(3);
-    let (root, at) = (before.next()?, before.next()?);
+    let mut before = before.split(' ').skip(2);
+    let (device_number, root, at) = (before.next()?, before.next()?, before.next()?);
+    let mount_options = before.next()?;
     let mut after = after.splitn(3, ' ');
     Some(Mount {
+        device_number: device_number.to_owned(),
         root: root.to_owned(),
+        mount_options: mount_options.to_owned(),
         at: octal(at).into(),
         file_system: after.next()?.to_owned(),
         source: octal(after.next()?).to_string_lossy().into_owned(),
@@ -72,6 +92,10 @@ mod tests {
         assert_eq!(mount.at, Path::new("/sys/fs/cgroup/a b"));
         assert_eq!((mount.root.as_str(), mount.file_system.as_str()), ("/", "cgroup"));
         assert_eq!((mount.source.as_str(), mount.options.as_str()), ("cgroup", "rw,blkio"));
+        assert_eq!(
+            (mount.device_number.as_str(), mount.all_options().as_str()),
+            ("0:35", "rw,relatime,blkio")
+        );
     }
 
     proptest::proptest! {

@@ -15,6 +15,7 @@ use rustix::mount::UnmountFlags;
 use serde::{Deserialize, Serialize};
 
 use crate::device::LoopDevice;
+use crate::settings::Settings;
 use crate::{PREFIX, cgroup, command, device, identity, mounts, network, servers, throttle, undo, zram};
 
 /// Number of attempts while something is in use, 20 ms apart.
@@ -44,6 +45,8 @@ pub(crate) enum Step {
     Link(String),
     /// Servers or their clients are started, with arguments below this directory of the rig.
     Servers(PathBuf),
+    /// Commands of the user change some of these settings of the machine.
+    Settings(Settings),
 }
 
 /// Result of undoing.
@@ -54,6 +57,8 @@ pub(crate) enum Outcome {
     NotThere,
     /// It exists and may be the rig's; the text is the reason why it stays.
     Leftover(String),
+    /// Parts of it that were undone, and those that were not, with their reasons.
+    Parts(Vec<String>, Vec<String>),
 }
 
 impl Step {
@@ -85,6 +90,10 @@ impl Step {
             Self::Cgroup(path) if has_our_name(path) => cgroup::remove(path),
             Self::Link(name) => network::remove_link(name),
             Self::Servers(home) if has_our_name(home) => servers::end(home),
+            Self::Settings(settings) => {
+                let (undone, left) = settings.put_back();
+                Outcome::Parts(undone, left)
+            }
             _ => Outcome::NotThere,
         }
     }
@@ -137,6 +146,7 @@ impl fmt::Display for Step {
             Self::Cgroup(path) => write!(f, "cgroup {}", path.display()),
             Self::Link(name) => write!(f, "network device {name}"),
             Self::Servers(home) => write!(f, "servers of {}", home.display()),
+            Self::Settings(_) => f.write_str("settings of the machine"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `skye ab`: two directories measured in turns, and compared.
+//! `skye ab`: two directories, or one with two settings, measured in turns and compared.
 
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
@@ -8,7 +8,7 @@ use fleet::OnLoss;
 use model::hosts::ClientSpec;
 use model::plan;
 use model::request::{Request, Seconds};
-use model::run::{Environment, Pairing};
+use model::run::{Environment, Pairing, Setting};
 use model::size::{self, Size};
 use model::{Comparison, Machine, Plan, Target};
 use observe::Root;
@@ -24,6 +24,7 @@ use crate::keeping::SaveTarget;
 use crate::live_view::LiveView;
 use crate::loads;
 use crate::place::ResolvedTarget;
+use crate::setting_commands::SettingCommands;
 use crate::signals::Interruption;
 use crate::{CommandResult, outputs, preset, terminal};
 
@@ -128,7 +129,9 @@ pub fn ab(arguments: &AbArguments) -> CommandResult {
         }
         Some((clients, interruption)) => SideTarget::on_clients(arguments, path, clients, interruption),
     };
-    let found = [find(&arguments.a)?, find(&arguments.b)?];
+    let commands = arguments.commands();
+    // With commands, both sides are one directory.
+    let found = [find(&arguments.a)?, find(arguments.b.as_ref().unwrap_or(&arguments.a))?];
     let limits = Limits::from_arguments(arguments, effect, &found, &machine);
     let mut request = request(arguments, &found, &machine)?;
     // The least number of pairs follows from the number of tests.
@@ -141,8 +144,8 @@ pub fn ab(arguments: &AbArguments) -> CommandResult {
         Some(Size::Bytes(requested_bytes.map_or(each, |requested_bytes| requested_bytes.min(each))));
     let seed = request.seed.unwrap_or_else(|| fastrand::u64(1..1_000_000));
     let [a, b] = found;
-    // Each side has other data: a store that both share might keep equal data only once.
-    let seeds = [seed, seed.wrapping_add(count)];
+    // Each side has other data: a store that both share might keep equal data only once. Commands share the files.
+    let seeds = [seed, if commands.is_some() { seed } else { seed.wrapping_add(count) }];
     let runs = SIDES * u64::from(pairs_min);
     let planned = |name, SideTarget { target, backend, .. }, seed| match backend {
         Backend::Local(place) => {
@@ -158,7 +161,8 @@ pub fn ab(arguments: &AbArguments) -> CommandResult {
     let planned = |name, side, seed| planned(name, side, seed).map_err(|failure| in_each_run(failure, runs));
     let ((a, by_a), (b, by_b)) = (planned("A", a, seeds[0])?, planned("B", b, seeds[1])?);
     let parties = [a, b];
-    let block_ns = u64::from(BLOCK) * parties.iter().map(|party| party.plan.estimate_ns).sum::<u64>();
+    let turn_ns = |party: &AbSide| commands.as_ref().map_or(party.plan.estimate_ns, |_| party.plan.turn().0);
+    let block_ns = u64::from(BLOCK) * parties.iter().map(turn_ns).sum::<u64>();
     if Duration::from_nanos(block_ns) > limits.total {
         return Err(Failure::Refused(format!(
             "cannot measure a block of A B B A within {}: it takes {}; use a longer --total, or fewer tests",
@@ -166,7 +170,7 @@ pub fn ab(arguments: &AbArguments) -> CommandResult {
             model::numbers::format_estimate(block_ns)
         )));
     }
-    let announcement = announcement(&parties, &machine, &limits, pairs_min);
+    let announcement = announcement(&parties, commands.as_ref(), &machine, &limits, pairs_min);
     if arguments.dry_run {
         terminal::print_line(&announcement)?;
         return Ok(exit::DONE);
@@ -187,11 +191,31 @@ pub fn ab(arguments: &AbArguments) -> CommandResult {
     };
     let interruption = interruption.map_or_else(Interruption::catch, Ok)?;
     let view = LiveView::new(arguments.quiet);
-    let begin = |party: &AbSide, backend: PlannedBackend, seed: u64| {
-        let (side, environment): (Box<dyn driver::Side>, _) = match backend {
+    let commands = commands
+        .map(|commands| {
+            view.preparing("running both commands once");
+            SettingCommands::begin(commands, &parties[0].target, &interruption, || {
+                Ok((ResolvedTarget::find(&root, &arguments.a)?.target, observe::settings(&root)))
+            })
+            .map_err(|error| match interruption.exit_code() {
+                Some(code) => Failure::Ended(interruption.reason(), code),
+                None => Failure::refused(error),
+            })
+        })
+        .transpose()?;
+    let (commands, observed) = commands.unzip();
+    let observed = commands.as_ref().zip(observed).map(|(commands, [(target_a, of_a), (target_b, of_b)])| {
+        let with = |mut settings: Vec<Setting>, side| {
+            settings.extend(commands.settings_of(side));
+            settings
+        };
+        [(target_a, with(of_a, 0)), (target_b, with(of_b, 1))]
+    });
+    let open = |party: &AbSide, backend: PlannedBackend, seed: u64, limit_bytes: u64| {
+        Ok::<(Box<dyn driver::Side>, _), Failure>(match backend {
             PlannedBackend::Local(place) => {
                 let mut session = place.open(&root, &party.plan, seed, None, interruption.raised.clone())?;
-                session.set_write_limit(limits.bytes / SIDES);
+                session.set_write_limit(limit_bytes);
                 let (settings, hidden) = (observe::settings(&root), session.hidden_sources().to_vec());
                 let environment = Environment::new(&machine, party.target.clone(), settings, hidden);
                 (Box::new(session), environment)
@@ -201,7 +225,29 @@ pub fn ab(arguments: &AbArguments) -> CommandResult {
                 let environment = Environment { hidden_sources, ..fleet_run.environment };
                 (Box::new(fleet_run.fleet), environment)
             }
-        };
+        })
+    };
+    let (sides, environments) = match observed {
+        // One directory, whose files both sides share.
+        Some(observed) => {
+            let (side, environment) = open(&parties[0], by_a, seeds[0], limits.bytes)?;
+            (
+                vec![side],
+                observed.map(|(target, settings)| Environment { target, settings, ..environment.clone() }),
+            )
+        }
+        None => {
+            let (a, of_a) = open(&parties[0], by_a, seeds[0], limits.bytes / SIDES)?;
+            let (b, of_b) = open(&parties[1], by_b, seeds[1], limits.bytes / SIDES)?;
+            (vec![a, b], [of_a, of_b])
+        }
+    };
+    if let Some(commands) = commands.as_ref().filter(|_| shows_text) {
+        terminal::print_line(&settings_text(commands))?;
+    }
+    // What both sides share is reported once.
+    let is_second = |party: &AbSide| commands.is_some() && party.name == parties[1].name;
+    let begin = |party: &AbSide, environment: Environment, seed: u64| {
         let setup = Setup {
             started,
             started_at: started_at.clone(),
@@ -210,17 +256,30 @@ pub fn ab(arguments: &AbArguments) -> CommandResult {
             view: view.clone(),
             observer: None,
             gate: None,
-            is_quiet: arguments.quiet,
+            is_quiet: arguments.quiet || is_second(party),
             monitor: None,
             environment,
             plan: party.plan.clone(),
         };
-        Ok::<_, Failure>(Turns::begin(setup, side, &root, &machine))
+        Turns::begin(setup, &root, &machine)
     };
-    let turns = [begin(&parties[0], by_a, seeds[0])?, begin(&parties[1], by_b, seeds[1])?];
-    let measured =
-        PairMeasurement { started, started_at, seed, limits, pairs_min, view, parties: &parties, turns }
-            .measure();
+    let [of_a, of_b] = environments;
+    let turns = [begin(&parties[0], of_a, seeds[0]), begin(&parties[1], of_b, seeds[1])];
+    let measured = PairMeasurement {
+        started,
+        started_at,
+        seed,
+        limits,
+        pairs_min,
+        view,
+        parties: &parties,
+        turns,
+        sides,
+        commands,
+        given: arguments.commands(),
+        shows_text,
+    }
+    .measure();
     finish(arguments, measured, &keeping, shows_text)
 }
 
@@ -287,33 +346,71 @@ fn pairs_min(tests: usize) -> u32 {
     (stats::runs_to_decide(tests, true) as u32).next_multiple_of(BLOCK)
 }
 
+/// Returns the settings that differ between the sides.
+fn settings_text(commands: &SettingCommands) -> String {
+    let style = terminal::style();
+    let changes: Vec<_> = commands.differing().map(ToString::to_string).collect();
+    let text = match changes.is_empty() {
+        true => "no setting that skye reads: it cannot put back what the commands change".to_owned(),
+        false => changes.join(" · "),
+    };
+    format!("{}\n", text::named_line("differs", &text, &style))
+}
+
 /// Returns the announcement of the work, before anything is written.
-fn announcement(parties: &[AbSide; 2], machine: &Machine, limits: &Limits, pairs_min: u32) -> String {
+fn announcement(
+    parties: &[AbSide; 2],
+    commands: Option<&[String; 2]>,
+    machine: &Machine,
+    limits: &Limits,
+    pairs_min: u32,
+) -> String {
     let style = terminal::style();
     let mut lines =
         vec![format!("skye ab · skye {} · {}", env!("CARGO_PKG_VERSION"), report::printable(&machine.host))];
     lines.push(String::new());
-    for AbSide { name, target, .. } in parties {
-        lines.push(text::target_lines(name, target, &style));
+    match commands {
+        Some(commands) => {
+            lines.push(text::target_lines("target", &parties[0].target, &style));
+            for (AbSide { name, .. }, command) in parties.iter().zip(commands) {
+                lines.push(text::named_line(name, &report::printable(command), &style));
+            }
+        }
+        None => {
+            for AbSide { name, target, .. } in parties {
+                lines.push(text::target_lines(name, target, &style));
+            }
+        }
     }
+    let files = if commands.is_some() { "the same files" } else { "fresh files" };
     let plan = &parties[0].plan;
-    let pair_ns: u64 = parties.iter().map(|party| party.plan.estimate_ns).sum();
-    let pair_bytes: u64 = parties.iter().map(|party| party.plan.all_clients_bytes_max()).sum();
+    let turn = |party: &AbSide| match commands {
+        Some(_) => party.plan.turn(),
+        None => (party.plan.estimate_ns, party.plan.all_clients_bytes_max()),
+    };
+    let (times_ns, bytes): (Vec<_>, Vec<_>) = parties.iter().map(turn).unzip();
+    let (pair_ns, pair_bytes) = (times_ns.iter().sum::<u64>(), bytes.iter().sum());
     let tests =
         if plan.phases.len() == 1 { "1 test".to_owned() } else { format!("{} tests", plan.phases.len()) };
     let by = plan
         .clients
         .map_or(String::new(), |clients| format!(", on {} clients simultaneously", clients.count));
+    let all_bytes = size::decimal(match commands {
+        Some(_) if pair_bytes == 0 => plan.bytes_to_write_max,
+        _ => limits.bytes,
+    });
+    let bytes = match pair_bytes {
+        0 => format!("writes {all_bytes} at most"),
+        each => format!("up to {} written per pair, {all_bytes} in total", size::decimal(each)),
+    };
     lines.push(text::named_line(
         "plan",
         &format!(
-            "{tests} alternating between the sides{by}, on fresh files; at least {pairs_min} pairs of {}, until each \
-             ratio is within ± {}, for at most {}; up to {} written per pair, {} in total",
+            "{tests} alternating between the sides{by}, on {files}; at least {pairs_min} pairs of {}, until each \
+             ratio is within ± {}, for at most {}; {bytes}",
             model::numbers::format_estimate(pair_ns),
             model::numbers::percent(limits.effect * WIDTH_OF_EFFECT),
             model::numbers::duration(limits.total.as_nanos() as u64),
-            size::decimal(pair_bytes),
-            size::decimal(limits.bytes),
         ),
         &style,
     ));
@@ -341,6 +438,13 @@ struct PairMeasurement<'a> {
     view: LiveView,
     parties: &'a [AbSide; 2],
     turns: [Turns; 2],
+    /// Those who measure: one for each side, or one for both.
+    sides: Vec<Box<dyn driver::Side>>,
+    /// Commands before the measurements of the sides.
+    commands: Option<SettingCommands>,
+    /// The same commands, as they were given.
+    given: Option<[String; 2]>,
+    shows_text: bool,
 }
 
 /// Reason why no other block followed.
@@ -358,9 +462,61 @@ struct PairsOutcome {
     ended: [RunOutcome; 2],
     names: [String; 2],
     effect: f64,
+    /// Settings that could not be put back, each with the reason.
+    settings_left: Vec<String>,
 }
 
+/// Pairs after which the number of pairs is estimated again.
+const PILOT_PAIRS: u32 = 3;
+
 impl PairMeasurement<'_> {
+    /// Measures all tests of a side once. Returns true if another turn makes sense.
+    fn turn(&mut self, party: usize, pair: u32, laid_out: &mut Option<bool>) -> bool {
+        let Self { turns, sides, commands, .. } = self;
+        let turns = &mut turns[party];
+        let Some(commands) = commands else {
+            let side = &mut *sides[party];
+            let files = turns.lay_out(side, pair);
+            let is_complete = files.is_ok();
+            let goes_on = turns.measure(side, pair, files);
+            return is_complete && !driver::is_stuck(side) && turns.clear(side) && goes_on;
+        };
+        if let Err(error) = commands.apply(party) {
+            turns.fail(&error);
+            return false;
+        }
+        let side = &mut *sides[0];
+        // The files are laid out once, and both sides use them.
+        let files = if laid_out.is_none() { turns.lay_out(side, pair) } else { Ok(()) };
+        *laid_out = Some(files.is_ok());
+        turns.measure(side, pair, files)
+    }
+
+    /// Prints how many pairs the goal takes, by the spread of the first ones.
+    fn revise(&self, pairs: u32, known: Option<&Width>) {
+        let Some(Width { half, row }) = known.filter(|_| pairs == PILOT_PAIRS && self.shows_text) else {
+            return;
+        };
+        let each = self.started.elapsed() / pairs;
+        let goal = self.limits.effect.ln_1p() * WIDTH_OF_EFFECT;
+        let allowed = (self.limits.total.as_secs_f64() / each.as_secs_f64().max(1e-9)) as usize;
+        let goal_text = model::numbers::percent(self.limits.effect * WIDTH_OF_EFFECT);
+        let known = format!("after {pairs} pairs, {row} is within ± {}", model::numbers::percent(*half));
+        let text = match stats::pairs_for_width(*half, pairs as usize, goal) {
+            None => format!(
+                "{known}: ± {goal_text} takes more pairs than make sense; use longer tests with --time"
+            ),
+            Some(needed) => {
+                let needed = needed.max(self.pairs_min as usize).next_multiple_of(BLOCK as usize);
+                let time = each.saturating_mul(needed as u32);
+                let time = model::numbers::format_estimate(time.as_nanos() as u64);
+                let short = if needed > allowed { "; use a longer --total" } else { "" };
+                format!("{known}: ± {goal_text} takes about {needed} pairs, {time} in all{short}")
+            }
+        };
+        terminal::message("skye", &text);
+    }
+
     /// Measures block after block, until enough is known or a limit is reached.
     fn measure(mut self) -> PairsOutcome {
         let mut random = fastrand::Rng::with_seed(self.seed);
@@ -368,6 +524,7 @@ impl PairMeasurement<'_> {
         let mut pairs = 0;
         let mut longest = Duration::ZERO;
         let mut known = None;
+        let mut laid_out = None;
         let enough;
         loop {
             let since = Instant::now();
@@ -384,15 +541,19 @@ impl PairMeasurement<'_> {
                     if goes_on {
                         self.view.preparing(&progress);
                         first[party].push(place == 0);
-                        goes_on = self.turns[party].once(pairs);
+                        goes_on = self.turn(party, pairs, &mut laid_out);
                     }
                 }
                 known = widest(self.compared().as_ref());
+                self.revise(pairs, known.as_ref());
             }
             longest = longest.max(since.elapsed());
-            let of_block = self.parties.iter().map(|party| u64::from(BLOCK) * party.plan.bytes_to_write_max);
+            let of_block = self.parties.iter().map(|party| match self.commands {
+                Some(_) => u64::from(BLOCK) * SIDES * party.plan.turn().1,
+                None => u64::from(BLOCK) * party.plan.bytes_to_write_max,
+            });
             let has_time = self.started.elapsed() + longest <= self.limits.total;
-            let has_bytes = self.turns.iter().zip(of_block).all(|(turns, more)| more <= turns.left_bytes());
+            let has_bytes = self.sides.iter().zip(of_block).all(|(side, more)| more <= side.left_bytes());
             enough = match () {
                 () if !goes_on => StopReason::Broken,
                 () if pairs >= self.pairs_min && self.is_goal_met(known.as_ref()) => StopReason::Known,
@@ -402,19 +563,28 @@ impl PairMeasurement<'_> {
             };
             break;
         }
+        // Settings go back before anything else can fail.
+        let settings_left = self.commands.map_or_else(Vec::new, SettingCommands::end);
         let names = names(self.parties);
         let [a, b] = self.turns;
+        let mut sides = self.sides.into_iter();
+        let (side_a, side_b) = (sides.next(), sides.next());
         // Random, because two comparisons of the same seed that began in the same moment are still two.
         let id = format!("{}-{:016x}", self.started_at, fastrand::u64(..));
         let [first_a, first_b] = first;
-        let pairing =
-            |party: usize, first| Pairing { id: id.clone(), side: self.parties[party].name.into(), first };
+        let pairing = |party: usize, first| Pairing {
+            id: id.clone(),
+            side: self.parties[party].name.into(),
+            first,
+            command: self.given.as_ref().map(|commands| commands[party].clone()),
+        };
         PairsOutcome {
             pairs,
             enough,
-            ended: [a.end(pairing(0, first_a)), b.end(pairing(1, first_b))],
+            ended: [a.end(side_a, pairing(0, first_a)), b.end(side_b, pairing(1, first_b))],
             names,
             effect: self.limits.effect,
+            settings_left,
         }
     }
 
@@ -435,7 +605,7 @@ impl PairMeasurement<'_> {
     fn compared(&self) -> Option<Comparison> {
         let side = |party: usize| {
             let name = self.parties[party].name;
-            let pairing = Pairing { id: String::new(), side: name.into(), first: Vec::new() };
+            let pairing = Pairing { id: String::new(), side: name.into(), first: Vec::new(), command: None };
             Side::from_phases(name.into(), self.turns[party].phases(), pairing)
         };
         compare::compare(&[side(0), side(1)], self.limits.effect).ok()
@@ -474,11 +644,15 @@ fn finish(
     keeping: &SaveTarget,
     shows_text: bool,
 ) -> CommandResult {
-    let PairsOutcome { pairs, enough, ended, names, effect } = measured;
+    let PairsOutcome { pairs, enough, ended, names, effect, settings_left } = measured;
+    settings_left.iter().for_each(|left| {
+        terminal::error(&format!("cannot put a setting back: {}", report::printable(left)));
+    });
     let is_whole = ended.each_ref().map(|ended| ended.report_failures()) == [true, true];
+    let is_whole = is_whole && settings_left.is_empty();
     // The same signal ended both.
     let left = |ended: &&RunOutcome| (ended.is_closing(), ended.left.len());
-    ended.iter().max_by_key(left).into_iter().for_each(RunOutcome::report_signal);
+    ended.iter().rev().max_by_key(left).into_iter().for_each(RunOutcome::report_signal);
     let mut code = if is_whole { exit::DONE } else { exit::FAILED };
     let interruption = ended[0].interruption.clone();
     if ended[0].reader_is_gone() {

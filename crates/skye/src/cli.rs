@@ -519,8 +519,15 @@ pub struct AbArguments {
     #[arg(value_name = "DIR_A", value_hint = ValueHint::DirPath)]
     pub a: PathBuf,
     /// The second directory.
-    #[arg(value_name = "DIR_B", value_hint = ValueHint::DirPath)]
-    pub b: PathBuf,
+    #[arg(value_name = "DIR_B", value_hint = ValueHint::DirPath, required_unless_present = "command_b")]
+    pub b: Option<PathBuf>,
+    /// Run this command before each measurement of side A, and --b before those of side B. Both measure the same files of
+    /// DIR_A. Settings that skye can read are put back at the end.
+    #[arg(long = "a", value_name = "COMMAND", requires = "command_b", conflicts_with_all = ["b", "hosts"])]
+    pub command_a: Option<String>,
+    /// Run this command before each measurement of side B.
+    #[arg(long = "b", value_name = "COMMAND", requires = "command_a")]
+    pub command_b: Option<String>,
     /// The tests on both.
     #[command(flatten)]
     pub work: WorkArguments<false>,
@@ -551,6 +558,13 @@ pub struct AbArguments {
     /// Do not save the runs.
     #[arg(long, conflicts_with = "output")]
     pub no_save: bool,
+}
+
+impl AbArguments {
+    /// Returns the commands of both sides, if there are any.
+    pub fn commands(&self) -> Option<[String; 2]> {
+        Some([self.command_a.clone()?, self.command_b.clone()?])
+    }
 }
 
 /// Which runs to compare, and how.

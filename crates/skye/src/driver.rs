@@ -131,42 +131,63 @@ pub fn drive(setup: Setup, side: Box<dyn Side>, root: &Root, machine: &Machine) 
 /// One of two runs that are measured in turns, repetition by repetition.
 pub struct Turns {
     driver: Driver,
-    side: Box<dyn Side>,
 }
 
 impl Turns {
     /// Begins a run. Only the costs of skye itself are measured yet.
-    pub fn begin(setup: Setup, side: Box<dyn Side>, root: &Root, machine: &Machine) -> Self {
-        Self { driver: Driver::begin(setup, root, machine), side }
+    pub fn begin(setup: Setup, root: &Root, machine: &Machine) -> Self {
+        Self { driver: Driver::begin(setup, root, machine) }
     }
 
-    /// Measures all tests once on fresh files, and removes these. Returns true if another repetition makes sense. After
-    /// a failed test it does not: the test would fail again.
-    pub fn once(&mut self, repetition: u32) -> bool {
-        let Self { driver, side } = self;
-        let side = &mut **side;
-        // Each repetition has the time and the bytes of the whole plan.
+    /// Lays out files for a repetition.
+    ///
+    /// # Errors
+    /// They cannot be laid out.
+    pub fn lay_out(&mut self, side: &mut dyn Side, repetition: u32) -> Result<(), UserError> {
+        self.start_repetition(repetition);
+        self.driver.lay_out(side, repetition)
+    }
+
+    /// Each repetition has the time and the bytes of the whole plan.
+    fn start_repetition(&mut self, repetition: u32) {
+        let driver = &mut self.driver;
         driver.plan.repetitions = repetition;
         driver.started = Instant::now();
         driver.deadline = driver.started + Duration::from_nanos(driver.plan.total_ns);
         driver.measuring_since.get_or_insert_with(|| (Instant::now(), own_cpu_seconds()));
-        let laid_out = driver.lay_out(side, repetition);
+    }
+
+    /// Measures all tests once. Returns true if another repetition makes sense. After a failed test it does not: the test
+    /// would fail again.
+    pub fn measure(&mut self, side: &mut dyn Side, repetition: u32, laid_out: Result<(), UserError>) -> bool {
+        self.start_repetition(repetition);
+        let driver = &mut self.driver;
         let is_complete = laid_out.is_ok();
         if is_complete || !driver.interruption.is_raised() {
             driver.repetition(side, repetition, laid_out);
         }
-        if !is_complete || hang_detection::first_hung_call().is_some() || side.is_over() {
-            return false;
+        let has_failed =
+            |phase: &PhaseRecord| phase.repetition == repetition && phase.status == Status::Failed;
+        is_complete
+            && !is_stuck(side)
+            && !driver.interruption.is_raised()
+            && !driver.phases.iter().any(has_failed)
+    }
+
+    /// Removes the files of a repetition. Returns true if that succeeds.
+    pub fn clear(&mut self, side: &mut dyn Side) -> bool {
+        match side.clear() {
+            Err(error) if !self.driver.interruption.is_raised() => {
+                self.fail(&error);
+                false
+            }
+            cleared => cleared.is_ok(),
         }
-        let Err(error) = side.clear() else {
-            let has_failed =
-                |phase: &PhaseRecord| phase.repetition == repetition && phase.status == Status::Failed;
-            return !driver.interruption.is_raised() && !driver.phases.iter().any(has_failed);
-        };
-        if !driver.interruption.is_raised() {
-            driver.fail(&error);
-        }
-        false
+    }
+
+    /// Notes and reports a failure besides those of tests.
+    pub fn fail(&mut self, error: &UserError) {
+        self.driver.fail(error);
     }
 
     /// Returns the phases that were measured so far.
@@ -174,14 +195,9 @@ impl Turns {
         &self.driver.phases
     }
 
-    /// Returns the bytes that each client may still write.
-    pub fn left_bytes(&self) -> u64 {
-        self.side.left_bytes()
-    }
-
-    /// Removes what is left, and returns what was measured.
-    pub fn end(mut self, pairing: Pairing) -> RunOutcome {
-        let left = self.driver.close(self.side);
+    /// Removes what is left of a side, if there is one, and returns what was measured.
+    pub fn end(mut self, side: Option<Box<dyn Side>>, pairing: Pairing) -> RunOutcome {
+        let left = side.map_or_else(Vec::new, |side| self.driver.close(side));
         self.driver.into_run(Some(pairing), left)
     }
 }
@@ -316,6 +332,11 @@ impl TimeLeft {
         let least_ns = least_ns.min(self.left_ns.saturating_sub(least_ns.saturating_mul(self.others)));
         planned_ns.min((self.share_ns() * 2).max(least_ns))
     }
+}
+
+/// Returns true if nothing more can be done on a side: its target hangs, or a client is lost.
+pub fn is_stuck(side: &dyn Side) -> bool {
+    hang_detection::first_hung_call().is_some() || side.is_over()
 }
 
 /// Returns true if a test read data that was not written.

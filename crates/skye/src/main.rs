@@ -48,6 +48,7 @@ mod privileges;
 mod run_command;
 mod run_names;
 mod selftest;
+mod setting_commands;
 mod signals;
 mod signatures;
 mod simulation;

@@ -143,8 +143,9 @@ pub fn clean(directory: &Path) -> CommandResult {
             hang_detection::sample("find leftovers", move || run::clean_uploads(&place)).unwrap_or_default();
         removed.into_iter().map(|path| (path, CleanOutcome::Removed(0)))
     }));
+    let settings = rig::put_settings_back();
     let mut code = exit::DONE;
-    if found.is_empty() {
+    if found.is_empty() && settings.is_empty() {
         terminal::print_line(&format!(
             "no leftovers of skye in {}",
             report::printable(&directory.display().to_string())
@@ -164,6 +165,13 @@ pub fn clean(directory: &Path) -> CommandResult {
             }
         };
         terminal::print_line(&line)?;
+    }
+    for line in settings.iter().flat_map(|cleaned| &cleaned.undone) {
+        terminal::print_line(&format!("put back {}", report::printable(line)))?;
+    }
+    for line in settings.iter().flat_map(|cleaned| &cleaned.leftovers) {
+        code = exit::FAILED;
+        terminal::print_line(&format!("left     {}", report::printable(line)))?;
     }
     Ok(interruption.exit_code().unwrap_or(code))
 }

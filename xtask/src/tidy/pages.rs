@@ -14,7 +14,7 @@ const WORDS_MAX: &[(&str, usize)] = &[
     ("docs/coming-from.md", 350),
     ("docs/devices.md", 1_150),
     ("docs/family.md", 2_050),
-    ("docs/fio.md", 1_700),
+    ("docs/fio.md", 1_750),
     ("docs/guide.md", 5_200),
     ("docs/methodology.md", 2_950),
     ("docs/mixes.md", 1_350),

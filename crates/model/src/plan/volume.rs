@@ -7,7 +7,7 @@ use crate::request::Seconds;
 use crate::size;
 use crate::target::Target;
 use crate::user_error::UserError;
-use crate::workload::{Access, CacheMode, DataVerb, DataWork, Engine, Work, Workload};
+use crate::workload::{Access, Arrival, CacheMode, DataVerb, DataWork, Engine, OpenRate, Work, Workload};
 
 /// Bytes of the file that shows, before the first test, if the target compresses.
 pub const PROBE_BYTES: u64 = 1 << 20;
@@ -203,6 +203,9 @@ const SLOW_NS_PER_BYTE: f64 = 6.5;
 /// Shortest time, and usual longest time, to make a block durable.
 const FAST_SYNC_NS: f64 = 50_000.0;
 const SLOW_SYNC_NS: f64 = 2_000_000.0;
+/// Time of an operation on a fast and on a slow solid-state disk.
+const FAST_OP_NS: f64 = 20_000.0;
+const SLOW_OP_NS: f64 = 200_000.0;
 /// Approximate time to check the target and to measure skye's own cost.
 const STARTUP_NS: f64 = 1_500_000_000.0;
 /// Approximate time between two tests, the shortest and the usual longest. The devices' counters are sampled over a tenth
@@ -220,6 +223,24 @@ pub(super) fn estimate(plan: &Plan) -> (u64, u64) {
     let moved = |bytes: u64| (bytes as f64 * FAST_NS_PER_BYTE, bytes as f64 * SLOW_NS_PER_BYTE);
     // Simulated time costs almost no real time.
     let is_real = |phase: &&PlannedPhase| phase.engine != Engine::Sim;
+    // The shortest and the longest time of a test that ends by a count.
+    let counted = |phase: &PlannedPhase, data: &DataWork| {
+        let whole = data.range_of(dataset.map_or(0, |dataset| dataset.size_bytes_max));
+        let stop = phase.stop;
+        let limits = [
+            stop.bytes,
+            stop.ops.map(|ops| ops.saturating_mul(data.block_bytes)),
+            stop.passes.map(|passes| (whole.end - whole.start).saturating_mul(passes)),
+        ];
+        let bytes = limits.into_iter().flatten().min().unwrap_or(0);
+        let ops = bytes as f64 / data.block_bytes.max(1) as f64;
+        if let Arrival::Open { rate: OpenRate::PerSecond(rate), .. } = data.arrival {
+            let time_ns = ops / rate.max(1) as f64 * 1e9;
+            return (time_ns, time_ns);
+        }
+        let ((fast, slow), in_flight) = (moved(bytes), f64::from(phase.workload.in_flight().max(1)));
+        (fast.max(ops * FAST_OP_NS / in_flight), slow.max(ops * SLOW_OP_NS / in_flight))
+    };
     let measured = |phase: &PlannedPhase| {
         let longest = phase.stop.time_ns.unwrap_or(10_000_000_000) as f64;
         let shortest =
@@ -245,6 +266,7 @@ pub(super) fn estimate(plan: &Plan) -> (u64, u64) {
             Work::Data(_) if precondition.is_some() && has_rounds(phase) => {
                 (longest * f64::from(ROUNDS_MIN) / f64::from(ROUNDS_MAX), longest)
             }
+            Work::Data(data) if phase.stop.time_ns.is_none() => counted(phase, data),
             Work::Data(_) => (shortest, longest),
         }
     };
@@ -263,6 +285,12 @@ pub(super) fn estimate(plan: &Plan) -> (u64, u64) {
     // Some tests need no experiments.
     let spread = (squares * each * each + (probed / 4.0).powi(2)).sqrt() + (slow - fast) / 2.0 * each;
     ((middle * each + probed * 0.75 + startup_ns) as u64, spread as u64)
+}
+
+/// Returns the estimated time of the work before the first test: laying out, and finding out about the machine.
+pub(super) fn preparation_ns(plan: &Plan) -> u64 {
+    let bytes = plan.dataset.as_ref().map_or(0, Dataset::layout_bytes_max) as f64;
+    (bytes * (FAST_NS_PER_BYTE + SLOW_NS_PER_BYTE) / 2.0 + STARTUP_NS) as u64
 }
 
 /// Returns the approximate duration of the return visits and experiments to expect, which are those on blocks. Experiments on

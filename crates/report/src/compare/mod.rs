@@ -284,7 +284,12 @@ mod tests {
             for phase in &mut run.phases {
                 *phase = scaled(phase, phase.repetition, factor * 1.1f64.powi(phase.repetition as i32));
             }
-            let pairing = model::run::Pairing { id: "x".into(), side: side.into(), first: vec![true; 6] };
+            let pairing = model::run::Pairing {
+                id: "x".into(),
+                side: side.into(),
+                first: vec![true; 6],
+                command: None,
+            };
             Run { pairing: Some(pairing), ..run }
         };
         let comparison =

@@ -40,6 +40,7 @@ mod prometheus;
 mod races;
 mod replay;
 mod sent;
+mod setting_commands;
 mod signals;
 mod support_works;
 mod trend;

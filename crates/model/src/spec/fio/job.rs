@@ -8,6 +8,34 @@ use crate::workload::{Access, DATA_KEYS, DataVerb, FILE_KEYS, FileVerb};
 /// Block size of fio where a job has none.
 const FIO_BLOCK: &str = "4k";
 
+/// Keys that end a job by a count.
+const COUNTS: [&str; 3] = ["number_ios", "io_size", "loops"];
+
+/// Engines of fio that make one call at a time, each for one block.
+const SYNC_ENGINES: [&str; 5] = ["sync", "psync", "vsync", "pvsync", "pvsync2"];
+
+/// Other engines that skye has, under fio's names.
+const ENGINES: [&str; 5] = ["io_uring", "libaio", "posixaio", "mmap", "null"];
+
+/// Engines of fio that skye does not have, and what to use.
+const MISSING_ENGINES: &[(&[&str], &str)] = &[
+    (&["rbd", "rados"], "map the image with `rbd map`, and measure its device"),
+    (&["nbd"], "attach the export with `nbd-client`, and measure its device"),
+    (&["libiscsi"], "log in with `iscsiadm`, and measure the device"),
+    (&["gfapi", "gfapi_async", "nfs", "libhdfs"], "mount it, and measure the directory"),
+    (&["libpmem", "dev-dax", "pmemblk"], "use ioengine=mmap on a file system with DAX"),
+    (&["io_uring_cmd", "sg", "xnvme", "libblkio"], "use ioengine=io_uring on the block device"),
+    (&["filecreate", "fileoperations"], "use --test create"),
+    (&["filestat"], "use --test stat"),
+    (&["filedelete"], "use --test unlink"),
+    (&["falloc", "ftruncate", "e4defrag"], "no test makes these calls alone"),
+    (&["cpuio"], "start another program for load on the CPUs"),
+    (
+        &["net", "netsplice", "rdma", "http", "splice", "solarisaio", "windowsaio"],
+        "skye measures files and devices",
+    ),
+];
+
 /// Keys whose values have parts between colons: numbers, or sizes with shares.
 const KEYS_WITH_COLONS: [&str; 3] = ["random_distribution", "percentile_list", "bssplit"];
 
@@ -185,18 +213,9 @@ impl Job {
 
     /// Returns the test as a SPEC, with what differs.
     pub fn translation(&self) -> Result<Translation, String> {
-        let is_buffered = || -> Result<bool, String> {
-            Ok(self.value("rw").is_some() && self.cache(&self.verb()?, &mut Vec::new())? == Some("buffered"))
-        };
-        let depth = self.parsed("iodepth", count)?.unwrap_or(1);
-        if let Some(key) = FioKey::find("iodepth").filter(|_| depth > 1)
-            && self.value("ioengine") == Some("libaio")
-            && is_buffered()?
-        {
-            let mut alone = self.clone();
-            alone.set(key, "iodepth", "1");
+        if let Some((alone, note)) = self.without_unused_depth()? {
             let mut translation = alone.translation()?;
-            translation.notes.push(format!("iodepth={depth}: in fio, libaio waits for each buffered call"));
+            translation.notes.push(note);
             return Ok(translation);
         }
         let mut notes = Vec::new();
@@ -212,6 +231,8 @@ impl Job {
         words.extend(self.sync(&verb, &mut notes)?);
         words.extend(self.rate(&verb, threads)?);
         words.extend(self.counts(threads)?);
+        let files = self.parsed("nrfiles", count)?.filter(|files| *files > 1);
+        words.extend(files.map(|files| format!("files={}", files.saturating_mul(threads))));
         words.extend(self.distribution_and_mix(&verb)?);
         words.extend(self.words.iter().cloned());
         let own_rate =
@@ -229,7 +250,7 @@ impl Job {
         if self.value("number_ios").is_some() {
             notes.push("in fio, number_ios ends a job before its size, and never after it".into());
         }
-        if verb.word == "discard" && depth > 1 {
+        if verb.word == "discard" && self.depth()? > 1 {
             notes.push("in fio, libaio and io_uring discard one block at a time, whatever iodepth is".into());
         }
         if ["rate", "rate_iops"].iter().any(|name| self.value(name).is_some()) {
@@ -237,12 +258,13 @@ impl Job {
                 "latency counts from the time at which an operation is due; in fio, from its call".into(),
             );
         }
-        if self.value("rw").is_some() && verb.word == "write" {
-            notes.push("write overwrites files that skye laid out before; fresh writes new ones".into());
-        }
-        // A skewed order draws blocks.
+        // A skewed order draws blocks, and a stream has one order.
         let is_skewed = self.value("random_distribution").is_some_and(|value| value.starts_with("zipf"));
-        let holds = |key: &FioKey| !(is_skewed && key.names.contains(&"norandommap"));
+        let holds = |key: &FioKey| match key.names[0] {
+            "norandommap" => !(is_skewed || is_in_order),
+            "randrepeat" => !is_in_order && self.value("randseed").is_none(),
+            _ => true,
+        };
         let always =
             self.keys.iter().filter(|given| given.key.meaning == Meaning::Always && given.value != "0");
         let always = always.filter(|given| holds(given.key));
@@ -250,10 +272,68 @@ impl Job {
         Ok(Translation { text: words.join(":"), notes })
     }
 
+    fn depth(&self) -> Result<u64, String> {
+        Ok(self.parsed("iodepth", count)?.unwrap_or(1))
+    }
+
+    /// Returns the job with depth 1, and the reason, if fio's engine does not use the depth that it has.
+    fn without_unused_depth(&self) -> Result<Option<(Self, String)>, String> {
+        let depth = self.depth()?;
+        let Some(key) = FioKey::find("iodepth").filter(|_| depth > 1) else { return Ok(None) };
+        let reason = match self.value("ioengine") {
+            Some("libaio")
+                if self.value("rw").is_some()
+                    && self.cache(&self.verb()?, &mut Vec::new())? == Some("buffered") =>
+            {
+                "in fio, libaio waits for each buffered call".to_owned()
+            }
+            Some(engine) if SYNC_ENGINES.contains(&engine) || engine == "mmap" => {
+                format!("fio's {engine} makes one call at a time; use ioengine=io_uring for a depth")
+            }
+            _ => return Ok(None),
+        };
+        let mut alone = self.clone();
+        alone.set(key, "iodepth", "1");
+        Ok(Some((alone, format!("iodepth={depth}: {reason}"))))
+    }
+
+    /// Replaces units of fio's `kb_base=1000` by those of its default: `4k` is 4000 then, and `4KiB` is 4096.
+    pub fn use_default_units(&mut self) {
+        if self.value("kb_base") != Some("1000") {
+            return;
+        }
+        self.remove("kb_base");
+        let is_size = |given: &&mut KeyValue| {
+            given.key.names.iter().any(|name| ["bs", "size", "filesize", "io_size", "rate"].contains(name))
+        };
+        for given in self.keys.iter_mut().filter(is_size) {
+            let lower = given.value.to_ascii_lowercase();
+            let decimal = lower.strip_suffix('b').unwrap_or(&lower);
+            let factor = match decimal.as_bytes().last() {
+                Some(b'k') => 1000,
+                Some(b'm') => 1_000_000,
+                Some(b'g') => 1_000_000_000,
+                Some(b't') => 1_000_000_000_000_u64,
+                _ => 1,
+            };
+            let digits = decimal.trim_end_matches(['k', 'm', 'g', 't']);
+            if let Some(bytes) = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(factor)) {
+                given.value = bytes.to_string();
+            } else if let Some(binary) = decimal.strip_suffix('i') {
+                given.value = binary.to_owned();
+            }
+        }
+    }
+
     fn verb(&self) -> Result<Verb, String> {
         match (self.value("rw"), &self.verb) {
             (Some(rw), None) => {
                 let (word, access) = fio_verb(rw).map_err(|problem| format!("`rw={rw}`: {problem}"))?;
+                let word = match self.read_percent()?.filter(|_| word == "rw") {
+                    Some(100) => "read",
+                    Some(0) => "write",
+                    _ => word,
+                };
                 Ok(Verb { word: word.to_owned(), access: Some(access) })
             }
             (Some(rw), Some(verb)) => {
@@ -262,6 +342,11 @@ impl Job {
             (None, Some(verb)) => Ok(verb.clone()),
             (None, None) => Err("the test has no verb; add for example rw=randread".into()),
         }
+    }
+
+    fn read_percent(&self) -> Result<Option<u8>, String> {
+        let written = self.parsed("rwmixwrite", percent)?.map(|percent| 100 - percent);
+        Ok(self.parsed("rwmixread", percent)?.or(written))
     }
 
     fn pattern(&self, verb: &Verb) -> Result<Option<String>, String> {
@@ -331,14 +416,9 @@ impl Job {
         Ok(Some(if is_direct { "direct" } else { "buffered" }))
     }
 
-    /// Returns the word for the engine. Refuses a depth that fio's engine does not have.
+    /// Returns the word for the engine.
     fn engine(&self, verb: &Verb, notes: &mut Vec<String>) -> Result<Option<String>, String> {
-        let depth = self.parsed("iodepth", count)?.unwrap_or(1);
-        let lacks_depth = |what: &str, remedy: &str| match depth {
-            0 | 1 => Ok(()),
-            _ => Err(format!("`iodepth={depth}` has no effect with fio's {what}; drop it, or {remedy}")),
-        };
-        let remedy = "use ioengine=io_uring, or numjobs for threads";
+        let depth = self.depth()?;
         match self.value("ioengine") {
             None if depth > 1 && self.value("rw").is_some() => {
                 notes.push(format!(
@@ -349,11 +429,10 @@ impl Job {
             None => Ok(None),
             Some("io_uring") => Ok(Some("engine=uring".into())),
             Some(engine @ ("libaio" | "posixaio")) => {
-                notes.push(format!("ioengine={engine}: skye has io_uring instead"));
-                let is_set = |name: &&str| self.value(name).is_some_and(|writes| writes != "0");
-                let has_syncs = !matches!(verb.word.as_str(), "read" | "discard")
-                    && ["fsync", "fdatasync"].iter().any(is_set);
-                if depth > 1 && has_syncs {
+                notes.push(format!(
+                    "ioengine={engine}: skye has io_uring, or plain calls where that does the same"
+                ));
+                if depth > 1 && self.sync_every(verb)? == Some(1) {
                     notes.push(format!(
                         "each operation waits for its own sync; in fio, {engine} makes one at a time"
                     ));
@@ -363,28 +442,16 @@ impl Job {
                 }
                 Ok(None)
             }
-            Some(engine @ ("sync" | "psync" | "vsync" | "pvsync" | "pvsync2")) => {
-                lacks_depth(engine, remedy).map(|()| Some("engine=sync".into()))
-            }
-            Some("mmap") => lacks_depth("mmap", remedy).map(|()| Some("engine=mmap".into())),
-            Some("null") => Ok(Some("engine=null".into())),
-            Some(other) => Err(format!(
-                "`ioengine={other}`: skye has io_uring, also for libaio and posixaio, sync, also for psync and pvsync, mmap and null"
-            )),
+            Some(engine @ ("mmap" | "null")) => Ok(Some(format!("engine={engine}"))),
+            Some(engine) if SYNC_ENGINES.contains(&engine) => Ok(Some("engine=sync".into())),
+            Some(other) => Err(unknown_engine(other).unwrap_or_default()),
         }
     }
 
-    /// Returns the word for syncs.
-    fn sync(&self, verb: &Verb, notes: &mut Vec<String>) -> Result<Option<String>, String> {
+    /// Returns the number of writes of a job after which fio calls `fsync` or `fdatasync`, if it does.
+    fn sync_every(&self, verb: &Verb) -> Result<Option<u64>, String> {
         let [fdatasync, fsync] = ["fdatasync", "fsync"].map(|name| self.parsed(name, count));
         let (fdatasync, fsync) = (fdatasync?.unwrap_or(0), fsync?.unwrap_or(0));
-        let [end, close] = ["end_fsync", "fsync_on_close"].map(|name| self.parsed(name, flag));
-        let is_at_end = end?.unwrap_or(false) | close?.unwrap_or(false);
-        let is_synchronous = match self.value("sync") {
-            None | Some("0" | "none") => false,
-            Some("" | "1" | "sync" | "dsync") => true,
-            Some(other) => return Err(format!("`sync={other}`: use 0, 1, sync or dsync")),
-        };
         // fio syncs after writes alone.
         if matches!(verb.word.as_str(), "read" | "discard") || verb.is_on_files() {
             return Ok(None);
@@ -392,24 +459,51 @@ impl Job {
         if fdatasync > 0 && fsync > 0 {
             return Err("fsync and fdatasync are one key here; drop one of them".into());
         }
-        let word = match fdatasync.max(fsync) {
-            0 | 2.. if is_synchronous => "sync=dsync".to_owned(),
-            0 if is_at_end => return Ok(Some("sync=end".into())),
-            0 => {
+        Ok(Some(fdatasync.max(fsync)).filter(|writes| *writes > 0))
+    }
+
+    /// Returns the word for syncs.
+    fn sync(&self, verb: &Verb, notes: &mut Vec<String>) -> Result<Option<String>, String> {
+        let [end, close] = ["end_fsync", "fsync_on_close"].map(|name| self.parsed(name, flag));
+        let is_at_end = end?.unwrap_or(false) | close?.unwrap_or(false);
+        let is_synchronous = match self.value("sync") {
+            None | Some("0" | "none") => false,
+            Some("" | "1" | "sync" | "dsync") => true,
+            Some(other) => return Err(format!("`sync={other}`: use 0, 1, sync or dsync")),
+        };
+        if matches!(verb.word.as_str(), "read" | "discard") || verb.is_on_files() {
+            return Ok(None);
+        }
+        let word = match self.sync_every(verb)? {
+            None | Some(2..) if is_synchronous => "sync=dsync".to_owned(),
+            None if is_at_end => return Ok(Some("sync=end".into())),
+            None => {
                 if self.value("rw").is_some() {
                     notes.push("a sync at the end counts here, as with end_fsync=1".into());
                 }
                 return Ok(None);
             }
-            1 => "sync=each".to_owned(),
-            writes => format!("sync={writes}"),
+            Some(writes) => {
+                // A thread of its own stands for each operation in flight.
+                let depth = self.depth()?;
+                if writes > 1 && depth > 1 {
+                    notes.push(format!(
+                        "syncs after {writes} writes: {depth} threads stand for the depth, each with a part of the data, and \
+                         share these writes"
+                    ));
+                }
+                match if writes > 1 { (writes / depth.max(1)).max(1) } else { 1 } {
+                    1 => "sync=each".to_owned(),
+                    writes => format!("sync={writes}"),
+                }
+            }
         };
         if word == "sync=dsync" {
             if self.value("sync") != Some("dsync") {
                 notes
                     .push("each write is durable with the metadata that it needs, as with sync=dsync".into());
             }
-        } else if fsync > 0 {
+        } else if self.parsed("fsync", count)?.is_some_and(|writes| writes > 0) {
             notes.push("syncs are fdatasync here".into());
         }
         Ok(Some(word))
@@ -444,7 +538,12 @@ impl Job {
 
     /// Returns true if a count ends the test.
     pub fn is_counted(&self) -> bool {
-        ["number_ios", "io_size", "loops"].iter().any(|name| self.value(name).is_some())
+        COUNTS.iter().any(|name| self.value(name).is_some())
+    }
+
+    /// Removes the counts that would end the test.
+    pub fn remove_counts(&mut self) {
+        COUNTS.iter().for_each(|name| self.remove(name));
     }
 
     fn counts(&self, threads: u64) -> Result<Vec<String>, String> {
@@ -463,9 +562,7 @@ impl Job {
         let mut words = Vec::new();
         // A job that only reads or only writes has no use for it.
         if verb.word == "rw" {
-            let written = self.parsed("rwmixwrite", percent)?.map(|percent| 100 - percent);
-            let read = self.parsed("rwmixread", percent)?.or(written);
-            words.extend(read.map(|percent| format!("read={percent}")));
+            words.extend(self.read_percent()?.map(|percent| format!("read={percent}")));
         }
         match self.value("random_distribution").map(|value| value.split_once(':').unwrap_or((value, ""))) {
             None | Some(("random", _)) => {}
@@ -507,6 +604,18 @@ impl Verb {
 fn is_rw(word: &str) -> bool {
     let name = word.split_once('=').map_or("", |(name, _)| name);
     name.eq_ignore_ascii_case("rw") || name.eq_ignore_ascii_case("readwrite")
+}
+
+/// Returns what to use for an engine of fio that skye does not have; `None` for one that it has.
+pub(super) fn unknown_engine(name: &str) -> Option<String> {
+    if ENGINES.contains(&name) || SYNC_ENGINES.contains(&name) {
+        return None;
+    }
+    let remedy = MISSING_ENGINES.iter().find(|(names, _)| names.contains(&name)).map_or(
+        "use io_uring, also for libaio and posixaio, sync, also for psync and pvsync, mmap or null",
+        |(_, remedy)| remedy,
+    );
+    Some(format!("`ioengine={name}`: skye does not have it; {remedy}"))
 }
 
 /// Returns skye's verb for a value of fio's `rw`, and its order.
@@ -560,6 +669,9 @@ fn block(value: &str) -> Result<String, String> {
     }
     if lower.contains(',') {
         return Err("reads and writes have one value here".into());
+    }
+    if lower.contains([':', '/']) {
+        return Err("a test has one block size; use a test for each".into());
     }
     let is_binary = lower.strip_suffix('b').is_some_and(|size| size.ends_with(['k', 'm', 'g', 't']));
     let ours = if is_binary { value[..value.len() - 1].to_owned() } else { value.to_owned() };

@@ -1,9 +1,10 @@
 //! A command line of fio, and that of skye which does the same.
 
 use super::super::{Defaults, parse};
-use super::job::{Job, bytes, count, flag};
+use super::job::{Job, bytes, count, flag, unknown_engine};
 use super::{FioKey, Meaning, Translation};
 use crate::nearest;
+use crate::plan::WRITE_LIMIT_BYTES;
 use crate::size;
 
 /// Translates a command line of fio into the words after `skye`. Each `--name` begins a job, and what comes before the first
@@ -40,31 +41,35 @@ pub fn command_line(words: &[String]) -> Result<Translation, String> {
             problems.push(format!("`{word}`: {}", key.advice()));
             continue;
         }
+        if key.names.contains(&"ioengine") {
+            problems.extend(unknown_engine(value));
+        }
         if key.names.contains(&"name") {
             jobs.push(common.clone());
         }
         jobs.last_mut().unwrap_or(&mut common).set(key, name, value);
     }
-    if !problems.is_empty() {
-        return Err(problems.join("; "));
-    }
     if jobs.is_empty() {
         jobs.push(common);
     }
-    let is_parted = |job: &Job| Ok::<_, String>(job.parsed("stonewall", flag)?.unwrap_or(false));
-    for job in &jobs[1..] {
-        if !is_parted(job)? {
-            return Err(
-                "jobs without stonewall run at once, and tests here one after another; add --stonewall, or \
-                        translate one job"
-                    .into(),
-            );
+    if jobs[1..].iter().any(|job| job.parsed("stonewall", flag) != Ok(Some(true))) {
+        problems.push(
+            "jobs without stonewall run at once, and tests here one after another; add --stonewall, or translate one job"
+                .into(),
+        );
+    }
+    jobs.iter_mut().for_each(Job::use_default_units);
+    let mut line = Line::default();
+    for problem in jobs.iter().filter_map(|job| line.add(job).err()) {
+        if !problems.contains(&problem) {
+            problems.push(problem);
         }
     }
-    let mut line = Line::default();
-    jobs.iter().try_for_each(|job| line.add(job))?;
-    Ok(line.finish())
+    if problems.is_empty() { Ok(line.finish()) } else { Err(problems.join("; ")) }
 }
+
+/// Devices without storage.
+const NO_DISKS: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
 
 /// A command line of skye.
 #[derive(Debug, Default)]
@@ -73,6 +78,12 @@ struct Line {
     tests: Vec<String>,
     options: Vec<(&'static str, String)>,
     notes: Vec<String>,
+    /// Bytes of the files that skye lays out.
+    laid_out_bytes: u64,
+    /// Bytes that the tests write, each block once in a pass.
+    written_bytes: u64,
+    /// True if a test writes until its time is over.
+    has_timed_writes: bool,
 }
 
 impl Line {
@@ -85,12 +96,16 @@ impl Line {
             job.set(rw, "rw", "read");
         }
         let threads = job.threads()?;
+        let depth = job.parsed("iodepth", count)?.unwrap_or(1);
+        if job.value("ioengine").is_none() && depth > 1 {
+            job.remove("iodepth");
+            self.notes.push(format!(
+                "iodepth={depth}: fio's default engine makes one call at a time; add --ioengine=io_uring for a depth"
+            ));
+        }
         let has_one_file = job.value("filename").is_some();
         if has_one_file && threads > 1 {
             job.push("shared".into());
-            self.notes.push(
-                "filename: each thread has its part of the file; in fio, each job has all of it".into(),
-            );
         }
         // All of it is the default.
         if job.value("size") == Some("100%") {
@@ -100,8 +115,18 @@ impl Line {
             (Some(_), Some(_)) => return Err("size and filesize: use filesize and io_size".into()),
             (size, filesize) => size.or(filesize),
         };
-        let all_bytes = bytes.map(|bytes| bytes.saturating_mul(if has_one_file { 1 } else { threads }));
+        let all_bytes = match (bytes, has_one_file && threads > 1) {
+            (Some(bytes), true) => Some(self.shared_bytes(&mut job, bytes, threads)?),
+            (None, true) => {
+                self.parts(&mut job, "in fio, each job has all of it");
+                None
+            }
+            (bytes, false) => {
+                bytes.map(|bytes| if has_one_file { bytes } else { bytes.saturating_mul(threads) })
+            }
+        };
         self.option("--size", all_bytes.map(size::exact))?;
+        let is_counted = job.is_counted();
         self.time(&mut job, all_bytes)?;
         self.target(&job)?;
         let is_verified = job.value("verify").is_some_and(|value| !matches!(value, "0" | "none"))
@@ -116,24 +141,41 @@ impl Line {
         self.option("--cache", cache.map(str::to_owned))?;
         let Translation { text, notes } = job.translation()?;
         let workload = parse(&text, &Defaults::default()).map_err(|error| error.to_string())?;
-        if is_verified && workload.writes() && workload.data().is_some_and(|data| !data.reads()) {
-            self.notes
-                .push("verify: --verify compares what a test reads; add --test read after the write".into());
+        if is_verified && workload.writes() {
+            self.notes.push(
+                "verify: --verify compares what a test reads; fio also reads back what the job wrote: add --test read after it"
+                    .into(),
+            );
         }
         let is_timed = job.parsed("time_based", flag)? == Some(true);
         let words: Vec<_> = text.split(':').collect();
         let is_durable = words.iter().any(|word| word.starts_with("sync=") && *word != "sync=end");
-        if workload.writes() && job.value("runtime").is_some() {
-            self.notes.push("writes end at --write-limit, 40 GB unless you raise it".into());
-        }
-        if all_bytes.is_none() && !self.target.as_ref().is_some_and(|target| target.starts_with("/dev/")) {
+        self.has_timed_writes |= workload.writes() && job.value("runtime").is_some();
+        if all_bytes.is_none() && !self.target.as_ref().is_some_and(|target| is_device(target)) {
             self.notes.push("without a size, skye lays out what takes four seconds, at most 4 GiB".into());
         }
-        if is_timed && words.contains(&"buffered") && !is_durable {
-            self.notes.push(
-                "a buffered test ends after one pass, before its time: memory would answer a second".into(),
-            );
+        if words.contains(&"buffered") && !is_durable && job.value("runtime").is_some() {
+            if is_timed {
+                self.notes.push(
+                    "a buffered test ends after one pass, before its time: memory would answer a second"
+                        .into(),
+                );
+            }
+        } else if job.value("runtime").is_some() && !is_timed && !is_counted {
+            self.notes.push("without time_based, fio may end earlier, after one pass".into());
         }
+        let is_file = !self.target.as_ref().is_some_and(|target| is_device(target));
+        if is_file && workload.data().is_some_and(|data| data.writes() && !data.reads()) {
+            let fresh = if words[1].starts_with("seq") { "; fresh writes new ones" } else { "" };
+            self.notes.push(format!("write overwrites files that skye laid out before{fresh}"));
+        }
+        if is_file && self.tests.is_empty() {
+            self.laid_out_bytes = all_bytes.unwrap_or(0);
+        }
+        // A test that ends with its time writes each block once, at least.
+        let passes = job.parsed("loops", count)?.unwrap_or(1).max(1);
+        let written = workload.writes().then_some(all_bytes).flatten().unwrap_or(0);
+        self.written_bytes = self.written_bytes.saturating_add(written.saturating_mul(passes));
         self.tests.push(text);
         self.notes.extend(notes);
         Ok(())
@@ -157,17 +199,36 @@ impl Line {
             }
             None => job.push("passes=1".into()),
             Some(_) if job.is_counted() => {
+                job.remove_counts();
                 self.notes.push(
-                    "fio ends with the time or the count, whichever comes first; here the count ends it"
+                    "fio ends with the time or the count, whichever comes first; here the time ends it"
                         .into(),
                 );
-            }
-            Some(_) if !is_timed => {
-                self.notes.push("without time_based, fio may end earlier, after one pass".into());
             }
             Some(_) => {}
         }
         self.option("--time", seconds)
+    }
+
+    /// Returns the bytes of one file for several threads. In fio, each job has `bytes` from its own offset.
+    fn shared_bytes(&mut self, job: &mut Job, bytes: u64, threads: u64) -> Result<u64, String> {
+        let apart = job.parsed("offset_increment", super::job::bytes)?.unwrap_or(0);
+        let what = match apart {
+            0 => "in fio, each job has all of it",
+            apart if apart < bytes => "in fio, the parts of the jobs overlap",
+            _ => {
+                job.remove("offset_increment");
+                return Ok(bytes.saturating_mul(threads));
+            }
+        };
+        self.parts(job, what);
+        Ok(apart.saturating_mul(threads - 1).saturating_add(bytes))
+    }
+
+    /// Notes that each thread has its part of one file.
+    fn parts(&mut self, job: &mut Job, in_fio: &str) {
+        job.remove("offset_increment");
+        self.notes.push(format!("filename: each thread has its part of the file; {in_fio}"));
     }
 
     fn target(&mut self, job: &Job) -> Result<(), String> {
@@ -180,9 +241,13 @@ impl Line {
                     .into(),
             );
         }
-        let is_device = |path: &&str| path.starts_with("/dev/") && !path.starts_with("/dev/shm/");
+        if let Some(file) = file.filter(|file| NO_DISKS.contains(file)) {
+            return Err(format!(
+                "`filename={file}`: that is no disk; use ioengine=null to measure skye alone"
+            ));
+        }
         let path = match (directory, file.and_then(|file| file.rsplit_once('/'))) {
-            _ if file.as_ref().is_some_and(is_device) => {
+            _ if file.is_some_and(is_device) => {
                 self.notes.push("a device is only read, unless you add --erase ID".into());
                 file.unwrap_or_default()
             }
@@ -192,8 +257,11 @@ impl Line {
             (Some(_), Some(_)) => return Err("filename and directory: give the path in one of them".into()),
             (None, None) => ".",
         };
-        if file.is_some_and(|file| !is_device(&file)) {
-            self.notes.push("filename: skye makes its own files, in the directory".into());
+        if file.is_some_and(|file| !is_device(file)) {
+            self.notes.push(
+                "filename: skye makes its own files, in the directory; a file as the target is only read"
+                    .into(),
+            );
         }
         match self.target.replace(path.to_owned()) {
             Some(other) if other != path => Err(format!(
@@ -223,10 +291,27 @@ impl Line {
         words.extend(self.tests.iter().flat_map(|test| ["--test".to_owned(), quoted(test)]));
         let options = self.options.iter().flat_map(|(flag, value)| [(*flag).to_owned(), value.clone()]);
         words.extend(options.filter(|word| !word.is_empty()).map(|word| quoted(&word)));
+        let bytes = self.laid_out_bytes.saturating_add(self.written_bytes);
+        let mut limit = "40 GB".to_owned();
+        if bytes > WRITE_LIMIT_BYTES {
+            // Probes and whole blocks come on top.
+            let gigabytes = (bytes as f64 * 1.05 / 1e9).ceil();
+            words.extend(["--write-limit".to_owned(), format!("{gigabytes}GB")]);
+            limit =
+                format!("{gigabytes} GB, of which the layout takes {}", size::decimal(self.laid_out_bytes));
+        }
+        if self.has_timed_writes {
+            self.notes.push(format!("writes end at --write-limit: {limit}"));
+        }
         self.notes.sort();
         self.notes.dedup();
         Translation { text: words.join(" "), notes: self.notes }
     }
+}
+
+/// Returns true for a device, which has no files of skye.
+fn is_device(path: &str) -> bool {
+    path.starts_with("/dev/") && !path.starts_with("/dev/shm/")
 }
 
 /// Parses a time of fio, in seconds if it has no unit. Returns it in seconds.

@@ -19,9 +19,13 @@ fn examples_pass_as_tests_and_as_command_lines() {
         let workload = parse(expected, &Defaults::default()).unwrap();
         assert_eq!(parse(&spec, &Defaults::default()).unwrap(), workload, "{keys}");
         assert_eq!(parse(&print(&workload), &Defaults::default()).unwrap(), workload);
-        let words = format!("--name=a --runtime=60 --time_based {keys}");
+        let (time, option) = match keys.contains("number_ios") {
+            true => ("", ""),
+            false => (" --runtime=60 --time_based", " --time 60"),
+        };
+        let words = format!("--name=a{time} {keys}");
         let line = command_line(&words.split(' ').map(str::to_owned).collect::<Vec<_>>()).unwrap();
-        assert_eq!(line.text, format!("run . --test {expected} --time 60"), "{keys}");
+        assert_eq!(line.text, format!("run . --test {expected}{option}"), "{keys}");
     }
 }
 
@@ -69,6 +73,9 @@ fn words_of_other_programs_are_translated() {
         ("rw=randread:uncached=1", "read:rnd4k:buffered:uncached"),
         ("rw=read:offset=0:nrfiles=1:fadvise_hint=1", "read:seq4k:buffered"),
         ("rw=randwrite:direct=1:atomic=1:bs=16k", "write:rnd16k:direct:atomic"),
+        ("rw=randread:ioengine=psync:iodepth=8:direct", "read:rnd4k:q1:direct:engine=sync"),
+        ("rw=randread:nrfiles=4:numjobs=2:direct", "read:rnd4k:t2:direct:files=8"),
+        ("rw=write:fsync=100:iodepth=4:direct", "write:seq4k:q4:direct:sync=25"),
     ] {
         assert_eq!(spec_of(theirs), expected, "{theirs}");
         parse(expected, &Defaults::default()).unwrap();
@@ -109,8 +116,8 @@ fn key_with_another_meaning_is_refused() {
         ("randread:rate=1000:iodepth=4", "bytes in fio and operations here"),
         ("rw=randrw:rate=4k", "`rate=4k`: in fio, reads and writes have a rate each"),
         ("rw=write:fsync=2:fdatasync=3", "drop one of them"),
-        ("rw=randread:ioengine=psync:iodepth=8", "numjobs for threads"),
-        ("rw=randread:ioengine=rbd", "skye has io_uring"),
+        ("rw=randread:ioengine=rbd", "map the image with `rbd map`"),
+        ("rw=randread:ioengine=aio", "use io_uring, also for libaio"),
         ("rw=trimwrite", "use discard or write"),
         ("rw=reed", "use read, write, rw"),
         ("bs=4k:iodepth=8", "no verb; add for example rw=randread"),
@@ -132,7 +139,41 @@ fn command_line_becomes_one_run() {
     );
     let whole = whole.unwrap();
     assert_eq!(whole.text, "run /mnt/a --test write:rnd4k:q8t2:direct:shared --size 1g --time 300 --verify");
-    assert!(whole.notes.iter().any(|note| note == "ioengine=libaio: skye has io_uring instead"), "{whole:?}");
+    assert!(
+        whole.notes.iter().any(|note| note.starts_with("ioengine=libaio: skye has io_uring")),
+        "{whole:?}"
+    );
+    for (words, expected) in [
+        // fio's default engine has no depth.
+        ("--rw=randread --iodepth=32 --direct=1 --runtime=9", "run . --test read:rnd4k:direct --time 9"),
+        // The time ends what has no end of its own.
+        ("--rw=read --loops=10000 --runtime=60 --direct=1", "run . --test read:seq4k:direct --time 60"),
+        (
+            "--rw=write --bs=1m --filename=/d/f --numjobs=4 --size=1g --offset_increment=1g --direct=1",
+            "run /d --test write:seq1m:t4:direct:shared:passes=1 --size 4g",
+        ),
+        (
+            "--rw=read --bs=1m --filename=/d/f --numjobs=4 --size=2g --offset_increment=500m --direct=1",
+            "run /d --test read:seq1m:t4:direct:shared:passes=1 --size 3548m",
+        ),
+        (
+            "--kb_base=1000 --rw=write --bs=1024KiB --size=1GiB --direct=1",
+            "run . --test write:seq1024k:direct:passes=1 --size 1g",
+        ),
+        (
+            "--kb_base=1000 --rw=write --bs=4k --size=1GB",
+            "run . --test write:seq4000:buffered:passes=1 --size 1000000000",
+        ),
+        (
+            "--rw=write --bs=1m --size=32g --direct=1",
+            "run . --test write:seq1m:direct:passes=1 --size 32g --write-limit 73GB",
+        ),
+        ("--rw=randrw --rwmixread=100 --direct=1 --runtime=9", "run . --test read:rnd4k:direct --time 9"),
+    ] {
+        assert_eq!(line(words).unwrap().text, expected, "{words}");
+    }
+    let verified = line("--rw=randrw --direct=1 --size=1g --verify=md5").unwrap();
+    assert!(verified.notes.iter().any(|note| note.contains("add --test read after it")), "{verified:?}");
     let two = line("--directory=/d --size=1g --numjobs=4 --name=a --rw=read --name=b --rw=write --stonewall")
         .unwrap();
     assert_eq!(
@@ -142,6 +183,13 @@ fn command_line_becomes_one_run() {
     for (words, expected) in [
         ("--name=a --rw=read --name=b --rw=write", "jobs without stonewall run at once"),
         ("--rw=read --thinktime=5", "`--thinktime=5`: skye does not have it; `rate=N`"),
+        (
+            "--ioengine=rbd --pool=a --offset=4k --name=a --name=b",
+            "`rbd map`, and measure its device; `--pool=a`",
+        ),
+        ("--filename=/dev/zero --rw=write --size=1g", "use ioengine=null"),
+        ("--rw=read --thinktime=5 --bs=4k/50:8k/50 --size=1GiB", "1g for units of 1024"),
+        ("--offset=4k --name=a --name=b", "reads a part of a device or a file; jobs without stonewall"),
         ("--rw=read --iodept=5", "did you mean `iodepth`?"),
         ("job.fio", "does not read job files"),
         ("--rw=read --directory=/a --name=a --name=b --stonewall --directory=/b", "one target"),

@@ -159,7 +159,7 @@ fn short_names_tell_the_sides_apart() {
 #[test]
 fn paired_runs_are_joined_by_lines() {
     let of = |side: &str, factor: f64| {
-        let pairing = Pairing { id: "x".into(), side: side.into(), first: vec![true; 6] };
+        let pairing = Pairing { id: "x".into(), side: side.into(), first: vec![true; 6], command: None };
         Run { pairing: Some(pairing), ..repeated(&sample::run(), factor) }
     };
     let (comparison, text) = page_of(&[("/a", vec![of("A", 1.0)]), ("/b", vec![of("B", 0.9)])]);
