@@ -35,6 +35,7 @@ mod svg;
 pub mod text;
 mod time;
 pub mod trend;
+mod work;
 mod zones;
 
 pub use model::printable::printable;

@@ -16,6 +16,7 @@ use crate::text::{
     DIM, Kind, NAME_WIDTH, Style, aligned, display_width, fit, fit_end, no_break, paint, wrap,
 };
 use crate::time;
+use crate::work::Work;
 
 /// Parts of a run that a trend needs.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,6 +39,7 @@ struct Test {
     label: String,
     kind: Kind,
     measure: Measure,
+    work: Work,
     /// Median rate of the repetitions; `None` if no repetition has a trusted rate.
     rate: Option<f64>,
     /// Possible causes that concern this test alone.
@@ -58,13 +60,14 @@ impl From<&Run> for RunSummary {
                 None => tests.push((phase, vec![phase])),
             }
         }
+        let size_is_fixed = run.plan.dataset.as_ref().is_some_and(|dataset| dataset.size_is_fixed);
         Self {
             started_at: run.started_at.clone(),
             host: run.environment.host.clone(),
             path: run.environment.target.path.clone(),
             clients: run.plan.clients.map(|clients| clients.count),
             facts: reasons(facts::facts_outside_tests(run)),
-            tests: tests.iter().map(|(first, all)| Test::new(first, all)).collect(),
+            tests: tests.iter().map(|(first, all)| Test::new(first, all, size_is_fixed)).collect(),
         }
     }
 }
@@ -78,13 +81,14 @@ impl RunSummary {
 
 impl Test {
     /// Summarises a test from its first repetition, and from all of them.
-    fn new(first: &PhaseRecord, all: &[&PhaseRecord]) -> Self {
+    fn new(first: &PhaseRecord, all: &[&PhaseRecord], size_is_fixed: bool) -> Self {
         Self {
             spec: first.spec.clone(),
             name: first.name.clone(),
             label: first.label.clone(),
             kind: Kind::from_phase(first),
             measure: Measure::from_phase(first),
+            work: Work::from_phase(first, size_is_fixed),
             rate: stats::middle(&all.iter().filter_map(|phase| trusted_rate(phase)).collect::<Vec<_>>()),
             facts: reasons(facts::from_tests(all)),
         }
@@ -175,7 +179,7 @@ pub fn render(runs: &[Option<RunSummary>], style: &Style) -> String {
         text += &layout.row(series, &Trend::new(series), style);
         // The spec distinguishes rows that look alike.
         if drawn.iter().filter(|other| has_same_label(other, series)).count() > 1 {
-            text += &format!("    {}\n", fit(&style.foreign(&series.test.spec), layout.width - 4));
+            text += &format!("    {}\n", fit(&style.foreign(&own_words(series, &drawn)), layout.width - 4));
         }
     }
     text += &footnotes(&drawn, once.len(), runs, style);
@@ -187,15 +191,33 @@ fn has_same_label(a: &Series, b: &Series) -> bool {
     (a.run.place(), &a.test.name, &a.test.label) == (b.run.place(), &b.test.name, &b.test.label)
 }
 
+/// Returns the words that distinguish a series from others with its label. These are its spec, and work that others with
+/// this spec do not have.
+fn own_words(series: &Series, drawn: &[Series]) -> String {
+    let others =
+        drawn.iter().filter(|other| has_same_label(other, series) && other.test.spec == series.test.spec);
+    let mut words = vec![series.test.spec.clone()];
+    for [own, _] in others.filter_map(|other| series.test.work.difference(&other.test.work)) {
+        for word in own.split(", ").map(str::to_owned) {
+            if !words.contains(&word) {
+                words.push(word);
+            }
+        }
+    }
+    words.join(", ")
+}
+
 fn series(runs: &[Option<RunSummary>]) -> Vec<Series<'_>> {
     let mut all: Vec<Series> = Vec::new();
     let mut known = BTreeMap::new();
     for (newer_runs, run) in runs.iter().enumerate() {
         let Some(run) = run else { continue };
         for test in &run.tests {
-            let key = (run.place(), &test.spec, &test.name, &test.label);
-            let at = *known.entry(key).or_insert_with(|| {
+            let same: &mut Vec<usize> =
+                known.entry((run.place(), &test.spec, &test.name, &test.label)).or_default();
+            let at = same.iter().copied().find(|at| all[*at].test.work == test.work).unwrap_or_else(|| {
                 all.push(Series { run, test, points: Vec::new() });
+                same.push(all.len() - 1);
                 all.len() - 1
             });
             if all[at].points.len() < POINTS_MAX {

@@ -10,7 +10,7 @@ mod rows;
 mod side;
 mod text;
 
-use model::comparison::SCHEMA;
+use model::comparison::{LeftOut, SCHEMA};
 use model::{Comparison, Run};
 
 pub use csv::csv;
@@ -48,7 +48,7 @@ pub fn compare(sides: &[Side], effect: f64) -> Result<Comparison, String> {
     let rows::ComparedTests { rows, left_out, comparisons } =
         rows::compare(sides, effect, noise_floor, is_interleaved);
     if rows.is_empty() {
-        return Err(nothing_in_common(sides));
+        return Err(nothing_in_common(sides, &left_out));
     }
     let (differs, same) = facts::compare(&sides.iter().map(|side| &side.facts).collect::<Vec<_>>());
     Ok(Comparison {
@@ -91,10 +91,29 @@ fn side_record(side: &Side) -> model::comparison::Side {
 
 fn warnings(sides: &[Side]) -> Vec<String> {
     let partial = sides.iter().filter(|side| side.is_partial);
-    partial.map(|side| format!("a run of {} is incomplete: missing tests are omitted", side.name)).collect()
+    let partial =
+        partial.map(|side| format!("a run of {} is incomplete: missing tests are omitted", side.name));
+    let mixed = sides.iter().filter(|side| side.targets.len() > 1);
+    let mixed = mixed.map(|side| {
+        let targets = side.targets.iter().take(3).cloned().collect::<Vec<_>>().join(", ");
+        let more = if side.targets.len() > 3 { ", …" } else { "" };
+        format!(
+            "the runs of {} have {} targets ({targets}{more}): their spread is not noise",
+            side.name,
+            side.targets.len()
+        )
+    });
+    partial.chain(mixed).collect()
 }
 
-fn nothing_in_common(sides: &[Side]) -> String {
+fn nothing_in_common(sides: &[Side], left_out: &[LeftOut]) -> String {
+    let (first, others) = (&sides[0], &sides[1..]);
+    let is_on_others =
+        |spec: &str| others.iter().flat_map(|side| &side.tests).any(|test| test.key.spec == spec);
+    let left = left_out.iter().find(|left| left.reason.starts_with(rows::NOT_THE_SAME));
+    if let Some(left) = left.filter(|_| first.tests.iter().any(|test| is_on_others(&test.key.spec))) {
+        return crate::printable(&format!("cannot compare these: {}: {}", left.what, left.reason));
+    }
     let of = |side: &Side| {
         let mut specs: Vec<&str> = side.tests.iter().map(|test| test.key.spec.as_str()).collect();
         specs.dedup();
@@ -231,12 +250,15 @@ mod tests {
         }
         let comparison = compare(&[side("before", repeated(1.0)), side("after", after)], EFFECT).unwrap();
         let left: Vec<_> = comparison.left_out.iter().map(|left| left.reason.as_str()).collect();
-        assert_eq!(left.len(), 3, "{left:?}");
+        assert_eq!(left.len(), 2, "{left:?}");
         assert!(
             left[0]
                 .contains("not the same work: write:seq1m:q8 on before, write:seq1m:q8:sync=each on after")
         );
-        assert!(left.iter().any(|reason| reason.contains("the number of files")), "{left:?}");
+        assert!(
+            left.iter().any(|reason| reason.contains("65,536 files on before, 1,000 files on after")),
+            "{left:?}"
+        );
         assert!(
             comparison
                 .rows
@@ -247,6 +269,70 @@ mod tests {
         other.phases.iter_mut().for_each(|phase| phase.spec = "read:rnd8k".into());
         let refused = compare(&[side("before", repeated(1.0)), side("after", other)], EFFECT).unwrap_err();
         assert!(refused.contains("no test in common") && refused.contains("read:rnd8k"), "{refused}");
+    }
+
+    /// Makes each test of a run by several clients.
+    fn by_clients(mut run: Run, count: u32) -> Run {
+        for phase in &mut run.phases {
+            phase.hosts = (0..count).map(|_| sample::client("ada", phase)).collect();
+        }
+        run
+    }
+
+    #[test]
+    fn other_number_of_clients_is_other_work() {
+        let four = || by_clients(repeated(1.0), 4);
+        let refused = compare(&[side("before", repeated(1.0)), side("after", four())], EFFECT).unwrap_err();
+        assert!(refused.ends_with("not the same work: 1 client on before, 4 clients on after"), "{refused}");
+        // One client is one process, and equal numbers are compared.
+        assert!(
+            compare(&[side("a", repeated(1.0)), side("b", by_clients(repeated(1.0), 1))], EFFECT).is_ok()
+        );
+        let mut mixed = four();
+        mixed.phases.retain(|phase| phase.spec != "create:t4");
+        mixed.phases.extend(repeated(1.0).phases.into_iter().filter(|phase| phase.spec == "create:t4"));
+        let comparison = compare(&[side("before", four()), side("after", mixed)], EFFECT).unwrap();
+        let left: Vec<_> =
+            comparison.left_out.iter().map(|left| (left.what.as_str(), left.reason.as_str())).collect();
+        assert_eq!(left, [("create t4", "not the same work: 4 clients on before, 1 client on after")]);
+        // A sweep over clients has one spec, and its points are separate rows.
+        let mut sweep = repeated(1.0);
+        sweep.phases.extend(four().phases);
+        let comparison = compare(&[side("before", sweep.clone()), side("after", sweep)], EFFECT).unwrap();
+        let counts: Vec<_> = comparison.rows.iter().filter(|row| row.spec == "create:t4").collect();
+        assert!(counts.len() >= 2 && comparison.left_out.is_empty(), "{:?}", comparison.left_out);
+    }
+
+    #[test]
+    fn runs_of_one_side_are_pooled_only_if_equal() {
+        let of = |change: &dyn Fn(&mut Run)| {
+            let mut other = repeated(1.0);
+            change(&mut other);
+            let documents = [("a.json".to_owned(), repeated(1.0)), ("b.json".to_owned(), other)];
+            let mixed = Side::from_runs("mixed".into(), &documents);
+            compare(&[side("before", repeated(1.0)), mixed], EFFECT).unwrap()
+        };
+        let uring = of(&|run| {
+            let reads = run.phases.iter_mut().filter(|phase| phase.spec == "read:rnd4k:q32t4");
+            reads.for_each(|phase| phase.engine.name = "uring".into());
+        });
+        let left: Vec<_> = uring.left_out.iter().map(|left| left.reason.as_str()).collect();
+        assert_eq!(left, ["not the same work in all runs of mixed: engine sync and engine uring"]);
+        let mut sized = repeated(1.0);
+        sized.plan.dataset.as_mut().unwrap().size_is_fixed = true;
+        let mut larger = sized.clone();
+        larger.phases.iter_mut().for_each(|phase| phase.workload.size_bytes *= 2);
+        let mixed = Side::from_runs("mixed".into(), &[("a".into(), sized), ("b".into(), larger)]);
+        let comparison = compare(&[side("before", repeated(1.0)), mixed], EFFECT).unwrap();
+        let reason = &comparison.left_out[0].reason;
+        assert!(reason.ends_with("in all runs of mixed: 4 GiB of data and 8 GiB of data"), "{reason}");
+        let elsewhere = of(&|run| run.environment.target.path = "/other".into());
+        assert!(
+            elsewhere.warnings[0].contains("the runs of mixed have 2 targets"),
+            "{:?}",
+            elsewhere.warnings
+        );
+        assert!(of(&|_| {}).warnings.is_empty());
     }
 
     #[test]

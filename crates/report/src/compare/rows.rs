@@ -1,12 +1,15 @@
 //! The rows of a comparison: the same test on each side, and the judgement of its changes.
 
 use model::comparison::{Change, Decision, Direction, LeftOut, Row, SideResult};
-use model::run::{Trust, WorkloadRecord};
+use model::run::Trust;
 use model::{Limiter, size};
 
 use crate::facts::is_same_size;
 
 use super::side::{Key, MissingResult, Side, Test, Value};
+
+/// Beginning of the reasons to leave out a test that sides did differently.
+pub(super) const NOT_THE_SAME: &str = "not the same work";
 
 /// Result of comparing all tests.
 pub(super) struct ComparedTests {
@@ -32,8 +35,9 @@ pub(super) fn compare(sides: &[Side], effect: f64, noise_floor: f64, is_interlea
         let Some(any) = tests.iter().flatten().next() else { continue };
         if let Some(reason) = incomparable_reason(sides, &tests) {
             // Its latency is left out for the same reason.
-            if key.measure.is_rate() {
-                left_out.push(LeftOut { what: any.subject(), reason });
+            let left = LeftOut { what: any.subject(), reason };
+            if key.measure.is_rate() && !left_out.contains(&left) {
+                left_out.push(left);
             }
             continue;
         }
@@ -109,24 +113,43 @@ fn incomparable_reason(sides: &[Side], tests: &[Option<&Test>]) -> Option<String
         sides.iter().zip(tests).filter_map(|(side, test)| Some((side, (*test)?))).collect();
     let (first, rest) = measured.split_first()?;
     if tests[0].is_none() || rest.is_empty() {
-        let names: Vec<_> = measured.iter().map(|(side, _)| side.name.as_str()).collect();
-        let same_label = same_label(sides, first.1);
-        return Some(match same_label {
-            Some((other, spec)) => {
-                format!(
-                    "not the same work: {} on {}, {spec} on {other}",
-                    first.1.key.spec,
-                    names.join(" and ")
-                )
+        let names = measured.iter().map(|(side, _)| side.name.as_str()).collect::<Vec<_>>().join(" and ");
+        return Some(match similar_test(sides, first.1) {
+            Some((other_side, other)) => {
+                let [one, other] = work_words(&first.1.key, &other.key);
+                let here = format!("{one} on {names}");
+                let there = format!("{other} on {}", other_side.name);
+                let is_first = std::ptr::eq(other_side, &raw const sides[0]);
+                let [one, other] = if is_first { [there, here] } else { [here, there] };
+                format!("{NOT_THE_SAME}: {one}, {other}")
             }
-            None => format!("measured on {} only", names.join(" and ")),
+            None => format!("measured on {names} only"),
         });
     }
-    let one = first.1.workload.as_ref()?;
+    if let Some((side, [one, other])) =
+        measured.iter().find_map(|(side, test)| Some((side, test.other_work.as_ref()?)))
+    {
+        return Some(format!("{NOT_THE_SAME} in all runs of {}: {one} and {other}", side.name));
+    }
+    let one = first.1.work.as_ref()?;
     rest.iter().find_map(|(side, test)| {
-        let what = workload_difference(one, test.workload.as_ref()?)?;
-        Some(format!("not the same work: {what} on {} and on {}", first.0.name, side.name))
+        // Another engine is another way to do the same work, and sizes may follow from the speed. Both get a warning.
+        let [one, other] = one.difference(&test.work.as_ref()?.with_engine_and_size_of(one))?;
+        Some(format!("{NOT_THE_SAME}: {one} on {}, {other} on {}", first.0.name, side.name))
     })
+}
+
+/// Returns the difference of two keys in words: clients if the specs are the same.
+fn work_words(one: &Key, other: &Key) -> [String; 2] {
+    let clients = |key: &Key| match key.clients {
+        1 => "1 client".to_owned(),
+        count => format!("{count} clients"),
+    };
+    if one.spec == other.spec {
+        [clients(one), clients(other)]
+    } else {
+        [one.spec.clone(), other.spec.clone()]
+    }
 }
 
 /// The sides that measured a test.
@@ -134,54 +157,23 @@ fn test_sides<'a>(sides: &'a [Side], test: &'a Test) -> impl Iterator<Item = &'a
     sides.iter().filter(|side| side.tests.iter().any(|own| own.key == test.key))
 }
 
-/// Finds another test with the same name in tables, on a side that lacks this one. No side with this one may have it.
-/// Returns the name of its side, and its spec.
-fn same_label<'a>(sides: &'a [Side], test: &Test) -> Option<(&'a str, &'a str)> {
-    let has_same_label = |other: &&Test| {
-        (&other.name, &other.label) == (&test.name, &test.label)
+/// Finds a test that looks the same in tables or has the same spec, on a side that lacks this one. No side with this one
+/// may have it. Returns its side, too.
+fn similar_test<'a>(sides: &'a [Side], test: &Test) -> Option<(&'a Side, &'a Test)> {
+    let is_similar = |other: &&Test| {
+        let is_same_row = (&other.name, &other.label) == (&test.name, &test.label);
+        (is_same_row || other.key.spec == test.key.spec)
             && other.key.measure == test.key.measure
-            && other.key.spec != test.key.spec
+            && other.key != test.key
     };
     let is_here =
-        |spec: &str| test_sides(sides, test).any(|side| side.tests.iter().any(|own| own.key.spec == spec));
+        |key: &Key| test_sides(sides, test).any(|side| side.tests.iter().any(|own| own.key == *key));
     let found = |side: &'a Side| {
-        let same_label =
-            side.tests.iter().find(|other| has_same_label(other) && !is_here(&other.key.spec))?;
-        Some((side.name.as_str(), same_label.key.spec.as_str()))
+        let similar = side.tests.iter().find(|other| is_similar(other) && !is_here(&other.key))?;
+        Some((side, similar))
     };
     // Only if the side lacks the test itself.
     sides.iter().filter(|side| side.tests.iter().all(|other| other.key != test.key)).find_map(found)
-}
-
-/// Says in words how two workloads of the same spec differ. Sizes and rates may differ, because they follow from the
-/// speed of a target.
-fn workload_difference(one: &WorkloadRecord, other: &WorkloadRecord) -> Option<String> {
-    let same = WorkloadRecord {
-        size_bytes: one.size_bytes,
-        rate_ops_per_second: one.rate_ops_per_second,
-        ..other.clone()
-    };
-    if *one == same {
-        return None;
-    }
-    let words = [
-        ("threads", one.threads != other.threads),
-        ("depth", one.iodepth != other.iodepth),
-        ("direct or buffered", one.direct != other.direct),
-        ("sync", one.sync != other.sync),
-        ("the number of files", one.files != other.files),
-        ("the order", one.order != other.order),
-        ("compressible data", one.compress_percent != other.compress_percent),
-        ("repeated data", one.dedupe_percent != other.dedupe_percent),
-        ("the state of the cache", one.cache != other.cache),
-    ];
-    let workload_difference: Vec<_> =
-        words.into_iter().filter(|(_, differs)| *differs).map(|(word, _)| word).collect();
-    Some(if workload_difference.is_empty() {
-        "its details differ".into()
-    } else {
-        format!("{} differ", workload_difference.join(", "))
-    })
 }
 
 /// Returns the reasons against a comparison of the sides of a row.

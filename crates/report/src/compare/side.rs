@@ -7,6 +7,7 @@ use model::workload::Access;
 
 use super::facts::{self, Fact, Facts};
 use crate::text::Kind;
+use crate::work::Work;
 
 /// Width of a histogram bucket with two significant digits, as a share of its value: the resolution of latencies.
 const BUCKET: f64 = 1.0 / 128.0;
@@ -26,6 +27,8 @@ pub struct Side {
     pub(super) pairing: Option<Pairing>,
     /// True if one of its runs was ended early.
     pub(super) is_partial: bool,
+    /// Targets of its runs, each once: host and path.
+    pub(super) targets: Vec<String>,
     /// Tests that gave no number in some runs.
     pub(super) missing_results: Vec<MissingResult>,
 }
@@ -44,6 +47,9 @@ pub(super) struct Test {
     pub run_interval: Option<(f64, f64)>,
     /// The work of the test, if more is known than its spec.
     pub workload: Option<WorkloadRecord>,
+    /// The work in its first run, and the first different work of another, in words.
+    pub work: Option<Work>,
+    pub other_work: Option<[String; 2]>,
     /// Engine that issued the operations, with its features.
     pub engine: Option<Vec<String>>,
     pub limiters: Vec<(Option<model::Limiter>, Option<Confidence>)>,
@@ -77,6 +83,8 @@ pub(super) struct Value {
 pub(super) struct Key {
     pub spec: String,
     pub measure: Measure,
+    /// Clients that made it together. Tests of a sweep over clients have one SPEC.
+    pub clients: u32,
 }
 
 /// A rate that another program measured: the test in its words, and the rate per second.
@@ -102,8 +110,13 @@ impl Side {
             let first = side.started_at.take().filter(|known| *known <= run.started_at);
             side.started_at = first.or_else(|| Some(run.started_at.clone()));
             side.facts.add(facts::from_run(run));
+            let target = format!("{}: {}", run.environment.host, run.environment.target.path);
+            if !side.targets.contains(&target) {
+                side.targets.push(target);
+            }
             side.is_partial |= run.run_status == model::run::RunStatus::Partial;
-            run.phases.iter().for_each(|phase| side.add_phase(document, phase));
+            let size_is_fixed = run.plan.dataset.as_ref().is_some_and(|dataset| dataset.size_is_fixed);
+            run.phases.iter().for_each(|phase| side.add_phase(document, phase, size_is_fixed));
         }
         side.pairing = match runs {
             [(_, run)] => run.pairing.clone(),
@@ -115,7 +128,7 @@ impl Side {
     /// Makes a side of the phases so far of a run that is measured in turns with another.
     pub fn from_phases(name: String, phases: &[PhaseRecord], pairing: Pairing) -> Self {
         let mut side = Self { pairing: Some(pairing), ..Self::empty(name) };
-        phases.iter().for_each(|phase| side.add_phase(0, phase));
+        phases.iter().for_each(|phase| side.add_phase(0, phase, false));
         side
     }
 
@@ -135,7 +148,7 @@ impl Side {
             }
             for rate in rates {
                 let measure = if rate.is_bytes { Measure::BytesPerSecond } else { Measure::OpsPerSecond };
-                let key = Key { spec: rate.test.clone(), measure };
+                let key = Key { spec: rate.test.clone(), measure, clients: 1 };
                 side.add(key, &rate.test, "", (document, 1), rate.per_second);
             }
         }
@@ -151,6 +164,7 @@ impl Side {
             tests: Vec::new(),
             pairing: None,
             is_partial: false,
+            targets: Vec::new(),
             missing_results: Vec::new(),
         }
     }
@@ -170,6 +184,8 @@ impl Side {
                 resolution: 0.0,
                 run_interval: None,
                 workload: None,
+                work: None,
+                other_work: None,
                 engine: None,
                 limiters: Vec::new(),
                 trust: None,
@@ -209,13 +225,14 @@ impl Side {
         }
     }
 
-    fn add_phase(&mut self, document: usize, phase: &PhaseRecord) {
+    fn add_phase(&mut self, document: usize, phase: &PhaseRecord, size_is_fixed: bool) {
         if !is_measured(phase) {
             let reason = phase.reason.as_deref().unwrap_or("it was ended early");
             self.add_missing(&format!("{} {}", phase.name, phase.label), reason);
             return;
         }
         let run = (document, phase.repetition);
+        let work = Work::from_phase(phase, size_is_fixed);
         let is_in_bytes =
             phase.workload.pattern == Some(Access::Sequential) && Kind::from_phase(phase) == Kind::Data;
         let rate = &phase.figures.rate;
@@ -229,13 +246,13 @@ impl Side {
             None => (Measure::OpsPerSecond, rate.ops_per_second, ends),
         };
         if let Some(value) = value {
-            self.add_value(run, phase, measure, value, run_interval);
+            self.add_value(run, phase, &work, measure, value, run_interval);
         }
         let latency = phase.figures.latency_ns.as_ref();
         if let Some(p99) = latency.and_then(|latency| latency.p99) {
             let ends = latency.and_then(|latency| latency.ci95.as_ref()?.p99.as_ref());
             let run_interval = ends.map(|ends| (ends.low as f64, ends.high as f64));
-            self.add_value(run, phase, Measure::P99Ns, p99 as f64, run_interval);
+            self.add_value(run, phase, &work, Measure::P99Ns, p99 as f64, run_interval);
         }
     }
 
@@ -243,17 +260,21 @@ impl Side {
         &mut self,
         run: (usize, u32),
         phase: &PhaseRecord,
+        work: &Work,
         measure: Measure,
         value: f64,
         run_interval: Option<(f64, f64)>,
     ) {
-        let key = Key { spec: phase.spec.clone(), measure };
+        let key = Key { spec: phase.spec.clone(), measure, clients: work.clients };
         let Some(test) = self.add(key, &phase.name, &phase.label, run, value) else { return };
         // The window of a rate begins and ends with an operation; one more or less is chance.
         let counted = if measure.is_rate() { 1.0 / phase.counts.ops.max(1) as f64 } else { BUCKET };
         test.resolution = test.resolution.max(counted);
         test.run_interval = run_interval.filter(|_| test.values.len() == 1);
         test.workload.get_or_insert_with(|| phase.workload.clone());
+        if let Some(difference) = test.work.get_or_insert_with(|| work.clone()).difference(work) {
+            test.other_work.get_or_insert(difference);
+        }
         let mut features = phase.engine.features.clone();
         features.sort();
         features.insert(0, phase.engine.name.clone());

@@ -224,6 +224,32 @@ fn tests_with_different_specs_are_separate() {
 }
 
 #[test]
+fn different_work_makes_separate_rows_with_words() {
+    let mut runs = runs(&[3.0e9; 6]);
+    for (at, run) in runs.iter_mut().enumerate() {
+        run.plan.dataset.as_mut().unwrap().size_is_fixed = true;
+        let read = &mut run.phases[0];
+        if at % 2 == 1 {
+            read.engine.name = "uring".into();
+            read.workload.size_bytes = 1 << 20;
+        }
+    }
+    let text = plain_text(&runs, &sample::WIDE);
+    for expected in
+        ["read:seq1m:q8, engine uring, 1 MiB of data\n", "read:seq1m:q8, engine sync, 4 GiB of data\n"]
+    {
+        assert!(text.contains(expected), "{text}");
+    }
+    // A size that calibration chose belongs to the speed.
+    runs.iter_mut().for_each(|run| {
+        run.plan.dataset.as_mut().unwrap().size_is_fixed = false;
+        run.phases[0].engine.name = "sync".into();
+    });
+    let text = plain_text(&runs, &sample::WIDE);
+    assert!(!text.contains("read:seq1m:q8,") && !text.contains("of data"), "{text}");
+}
+
+#[test]
 fn runs_of_one_and_several_clients_are_separate() {
     let mut runs = runs(&STEP[..4]);
     for run in &mut runs[2..] {
