@@ -31,8 +31,8 @@ kinds! {
         RunAgain {}
         /// Read a file that is written.
         ReadWritten {}
-        /// Repeat the run.
-        Repeat {}
+        /// Repeat the run as often as a comparison of its rows needs.
+        Repeat { runs: Count }
         /// Use a longer test.
         LongerTime {}
         /// Use a longer test that may write more.

@@ -64,7 +64,8 @@ document! {
         pub rows: Vec<Row>,
         /// Tests that were not compared, with reasons.
         pub left_out: Vec<LeftOut>,
-        /// Geometric mean of the ratios of all rates, for each side but the first; null where there is none.
+        /// Geometric mean of the ratios of all rates, for each side but the first; null where there is none,
+        /// and where one rate is undecided.
         pub geomean_ratios: Vec<Option<f64>>,
         /// Largest number of changes that are judged together, for the correction of p. These are all rates of one side
         /// against the first, or all latencies.
@@ -168,6 +169,14 @@ document! {
         /// Why it was left out.
         pub reason: String,
     }
+}
+
+/// Fewest runs that are recommended: with fewer, only changes far beyond the noise are found.
+const RUNS_RECOMMENDED_MIN: u32 = 6;
+
+/// Returns the number of runs of each side that is recommended where `runs_to_decide` are the fewest that can decide.
+pub fn recommended_runs(runs_to_decide: u32) -> u32 {
+    runs_to_decide.max(RUNS_RECOMMENDED_MIN)
 }
 
 impl Measure {

@@ -153,6 +153,15 @@ enum PlannedSide {
     FleetRun(Box<FleetRun>, Interruption),
 }
 
+/// Adds a note to a plan that repeats its tests, but too rarely for a comparison.
+fn note_too_few_repetitions(plan: &mut Plan) {
+    let (repeated, rows) = (plan.repetitions, plan.phases.len());
+    let needed = stats::runs_to_decide(rows, false) as u32;
+    if (2..needed).contains(&repeated) {
+        plan.notes.push(wording::comparison::too_few_repetitions(repeated, rows, needed));
+    }
+}
+
 /// Returns the seed of a request, or a fresh one.
 fn seed_of(request: &Request) -> u64 {
     request.seed.unwrap_or_else(|| fastrand::u64(1..1_000_000))
@@ -164,8 +173,9 @@ impl PreparedRun {
         let requested = arguments.request();
         place.erase_if_requested(root, &arguments.target, &requested)?;
         let request = loads::read(preset::with_preset(requested, preset::DEFAULT, &place.target)?)?;
-        let plan = plan::plan(&request, &place.target, machine).map_err(Failure::refused)?;
+        let mut plan = plan::plan(&request, &place.target, machine).map_err(Failure::refused)?;
         fleet_run::check_alone(&plan)?;
+        note_too_few_repetitions(&mut plan);
         let settings = observe::settings(root);
         let environment = Environment::new(machine, place.target.clone(), settings, Vec::new());
         Ok(Self { side: PlannedSide::Here(Box::new(place)), plan, environment, seed: seed_of(&request) })
@@ -179,7 +189,8 @@ impl PreparedRun {
             seed
         };
         let fleet_run = FleetRun::begin(arguments, clients, chosen, &interruption)?;
-        let (plan, environment) = (fleet_run.plan.clone(), fleet_run.environment.clone());
+        let (mut plan, environment) = (fleet_run.plan.clone(), fleet_run.environment.clone());
+        note_too_few_repetitions(&mut plan);
         Ok(Self { side: PlannedSide::FleetRun(Box::new(fleet_run), interruption), plan, environment, seed })
     }
 }

@@ -22,7 +22,7 @@ pub(crate) fn words(advice: &Advice) -> &'static str {
         OnePass {} => "Add :passes=1.",
         RunAgain {} => "The files have changed since they were laid out: run the test again.",
         ReadWritten {} => "Choose a fully written file, or fill this one first.",
-        Repeat {} => "Add --repeat 6 to measure the spread between runs.",
+        Repeat { .. } => "Add --repeat {runs} to measure the spread between runs.",
         LongerTime {} => "Use a longer --time.",
         LongerTimeAndLimit {} => "Use a longer --time and a larger --write-limit.",
         MoreOperations {} => "Use more operations.",
@@ -112,7 +112,7 @@ pub(crate) fn words(advice: &Advice) -> &'static str {
         RaiseLimit { .. } => "Raise the limit in {source}, or measure outside of that cgroup.",
         FindLimitOfBytes {} => "Look for a bandwidth limit of the cgroup, the volume type or the provider.",
         FindLimitOfOperations {} => "Look for an IOPS limit of the cgroup, the volume type or the provider.",
-        RepeatLater {} => "Repeat it (--repeat 5) at another time of the day.",
+        RepeatLater {} => "Repeat it at another time of the day.",
         MeasureLonger {} => "Use a longer --time, or run it when the machine and the target are quiet.",
     }
 }

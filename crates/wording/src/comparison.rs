@@ -2,7 +2,9 @@
 
 use std::collections::HashSet;
 
-use model::comparison::{Change, Decision, Difference, Direction, Measure, Row, SideResult};
+use model::comparison::{
+    Change, Decision, Difference, Direction, Measure, Row, SideResult, recommended_runs,
+};
 use model::{Comparison, FileVerb};
 
 use model::numbers::{amount, latency, megabytes, percent};
@@ -211,7 +213,7 @@ pub fn conclusions(comparison: &Comparison) -> Vec<String> {
     } else if comparison.is_interleaved {
         sentences.push("One pair cannot show a change: use a longer --total.".into());
     } else {
-        let repetitions = comparison.runs_to_decide.max(6);
+        let repetitions = recommended_runs(comparison.runs_to_decide);
         let single: Vec<_> =
             comparison.sides.iter().filter(|side| side.runs < 2).map(|side| side.name.as_str()).collect();
         let which = if single.len() == comparison.sides.len() {
@@ -222,6 +224,15 @@ pub fn conclusions(comparison: &Comparison) -> Vec<String> {
         sentences.push(format!("{which} cannot show a change: use --repeat {repetitions}, or skye ab."));
     }
     sentences
+}
+
+/// Returns a note on a plan whose repetitions are too few to show a change in any of its rows.
+pub fn too_few_repetitions(repeated: u32, rows: usize, runs_to_decide: u32) -> String {
+    let rows = if rows == 1 { "1 row".to_owned() } else { format!("{rows} rows") };
+    let recommended = recommended_runs(runs_to_decide);
+    format!(
+        "{repeated} repetitions of {rows} cannot show a change in skye compare: use --repeat {recommended}"
+    )
 }
 
 fn changes(comparison: &Comparison) -> impl Iterator<Item = (&Row, &Change)> {

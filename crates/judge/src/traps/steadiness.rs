@@ -1,6 +1,7 @@
 //! Steadiness of the rate: its variation, its precision, and its course over time.
 
 use model::advice::Advice;
+use model::comparison::recommended_runs;
 use model::figure::{
     Bytes, BytesPerSecond, Count, LATENCY_MAX_NS, LatencyNs, Modes, OpsPerSecond, Seconds, Share, WaitClass,
 };
@@ -87,7 +88,7 @@ fn too_few_samples(input: &JudgeInput<'_>) -> Option<TrapFinding> {
             Share(1.0 - record.figures.rate.last_done_ns as f64 / record.counts.elapsed_ns.max(1) as f64);
         return Some(TrapFinding::new(
             Finding::LongSync { share, elapsed_seconds: elapsed(input) },
-            [Advice::Repeat {}],
+            [repeat(input)],
         ));
     }
     let operations = Count(record.counts.ops);
@@ -268,6 +269,12 @@ fn does_not_repeat(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     })
 }
 
+/// Advice to repeat the run, as often as a comparison of its rows needs.
+fn repeat(input: &JudgeInput<'_>) -> Advice {
+    let runs = stats::runs_to_decide(input.plan.phases.len(), false) as u32;
+    Advice::Repeat { runs: Count(recommended_runs(runs).into()) }
+}
+
 /// A single run on a disk that the guests of a host share.
 fn one_run(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let is_shared = input.is_on_virtual_disk() && input.is_on_devices();
@@ -282,7 +289,7 @@ fn one_run(input: &JudgeInput<'_>) -> Option<TrapFinding> {
             let [low, high] = [next.low_ops_per_second, next.high_ops_per_second].map(|end| Share(end / own));
             Finding::OneOfRuns { runs: Count(next.runs), low, high }.into()
         }
-        _ if is_of_run => TrapFinding::new(Finding::OneRun { half_width }, [Advice::Repeat {}]),
+        _ if is_of_run => TrapFinding::new(Finding::OneRun { half_width }, [repeat(input)]),
         _ => return None,
     })
 }

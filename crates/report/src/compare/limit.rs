@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use model::Comparison;
-use model::comparison::{Change, Decision, Measure, Row};
+use model::comparison::{Change, Decision, Measure, Row, recommended_runs};
 use model::nearest;
 use model::run::Trust;
 
@@ -121,7 +121,7 @@ impl Limit {
                 comparison.runs_to_decide,
                 subject(row),
                 change.runs,
-                comparison.runs_to_decide.max(6)
+                recommended_runs(comparison.runs_to_decide)
             ));
         }
         let is_open = |change: &Change| change.answer == Decision::CannotTell && is_beyond(change.ratio);

@@ -42,6 +42,9 @@ fn table(text: &mut String, comparison: &Comparison, sides: &[String]) {
     for row in &comparison.rows {
         text.push_str(&format!("| {} |\n", cells(row).join(" | ")));
     }
+    if comparison.geomean_ratios.iter().all(Option::is_none) {
+        return;
+    }
     let mut means = vec!["geomean of rates".to_owned(), String::new()];
     for ratio in &comparison.geomean_ratios {
         means.extend([String::new(), ratio.map_or(String::new(), signed), String::new(), String::new()]);

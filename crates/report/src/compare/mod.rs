@@ -336,6 +336,34 @@ mod tests {
     }
 
     #[test]
+    fn geomean_needs_a_decision_in_every_row() {
+        let means = |before: Run, after: Run| {
+            compare(&[side("before", before), side("after", after)], EFFECT).unwrap().geomean_ratios
+        };
+        let [Some(mean)] = means(repeated(1.0), repeated(0.8))[..] else { panic!() };
+        assert!((mean - 0.8).abs() < 1e-9, "{mean}");
+        let mut one_open = repeated(0.8);
+        one_open.phases.retain(|phase| phase.spec != "create:t4" || phase.repetition < 2);
+        assert_eq!(means(repeated(1.0), one_open), [None]);
+        assert_eq!(means(sample::run(), sample::run()), [None]);
+    }
+
+    #[test]
+    fn single_runs_with_many_rows_need_more_repetitions() {
+        let mut run = sample::run();
+        let once = run.phases.clone();
+        for number in 0..3 {
+            run.phases.extend(
+                once.iter()
+                    .map(|phase| PhaseRecord { spec: format!("{}:{number}", phase.spec), ..phase.clone() }),
+            );
+        }
+        let comparison = compare(&[side("before", run.clone()), side("after", run)], EFFECT).unwrap();
+        assert_eq!((comparison.comparisons, comparison.runs_to_decide), (44, 7));
+        assert!(plain_text(&comparison).contains("use --repeat 7"), "{}", plain_text(&comparison));
+    }
+
+    #[test]
     fn different_limiter_or_invalid_side_gives_warning() {
         let mut after = repeated(1.0);
         for phase in &mut after.phases {

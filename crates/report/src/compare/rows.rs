@@ -84,7 +84,9 @@ pub(super) fn compare(sides: &[Side], effect: f64, noise_floor: f64, is_interlea
             *of == side && rows[*row].measure.is_rate() == is_rate
         };
         let family: Vec<_> = found.iter().filter(is_of).copied().collect();
-        comparisons = comparisons.max(family.iter().filter(|(_, _, change)| change.p.is_some()).count());
+        // Single runs have no p. They report the runs that all rows need.
+        let with_p = family.iter().filter(|(_, _, change)| change.p.is_some()).count();
+        comparisons = comparisons.max(if with_p == 0 { family.len() } else { with_p });
         let changes: Vec<_> = family.iter().map(|(_, _, change)| *change).collect();
         for ((row, _, change), judged) in family.iter().zip(stats::judge(&changes, margins)) {
             let is_higher_better = rows[*row].measure.is_higher_better();
@@ -294,15 +296,16 @@ fn change_record(change: &stats::Change, judged: &stats::AdjustedDecision, is_hi
     }
 }
 
-/// Geometric mean of the ratios of all rates of a side, counted from the second; `None` without any.
+/// Geometric mean of the ratios of all rates of a side, counted from the second. `None` without any. An undecided ratio
+/// may be chance, so there is no mean with one.
 pub(super) fn geomean(rows: &[Row], side: usize) -> Option<f64> {
-    let ratio = |row: &Row| row.changes.get(side - 1)?.as_ref().map(|change| change.ratio);
-    let logs: Vec<_> = rows
-        .iter()
-        .filter(|row| row.measure.is_rate() && !row.is_invalid())
-        .filter_map(ratio)
-        .map(f64::ln)
-        .collect();
+    let is_rate = |row: &&Row| row.measure.is_rate() && !row.is_invalid();
+    let changes: Vec<_> =
+        rows.iter().filter(is_rate).filter_map(|row| row.changes.get(side - 1)?.as_ref()).collect();
+    if changes.iter().any(|change| change.answer == Decision::CannotTell) {
+        return None;
+    }
+    let logs: Vec<_> = changes.iter().map(|change| change.ratio.ln()).collect();
     (!logs.is_empty()).then(|| (logs.iter().sum::<f64>() / logs.len() as f64).exp())
 }
 

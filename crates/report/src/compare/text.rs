@@ -154,7 +154,9 @@ fn render_columns(comparison: &Comparison, columns: Columns, style: &Style) -> S
         grid.push(cells(row, is_continuation, columns));
         before = Some(row);
     }
-    if comparison.rows.iter().filter(|row| row.measure.is_rate()).count() > 1 {
+    if comparison.geomean_ratios.iter().any(Option::is_some)
+        && comparison.rows.iter().filter(|row| row.measure.is_rate()).count() > 1
+    {
         grid.push(mean(comparison));
     }
     let count = grid.iter().map(Vec::len).max().unwrap_or_default();

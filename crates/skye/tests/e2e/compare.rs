@@ -157,6 +157,25 @@ fn fail_on_limit_sets_exit_code() {
 }
 
 #[test]
+fn too_few_repetitions_are_noted_before_the_run() {
+    let devices = Devices::new();
+    let planned = |tests: usize, words: &str| {
+        let program = skye().arg("run").arg(devices.device(200.0)).words("--dry-run").words(words);
+        let tests = (0..tests).map(|number| format!("read:rnd4k:ops={}", OPS as usize + number));
+        tests.fold(program, |program, test| program.arg("--test").arg(test)).run().exits(0).stdout
+    };
+    let text = planned(2, "--repeat 3");
+    assert!(
+        text.contains("3 repetitions of 2 rows cannot show a change in skye compare: use --repeat 6"),
+        "{text}"
+    );
+    assert!(planned(24, "--repeat 6").contains("use --repeat 7"));
+    for (tests, words) in [(2, ""), (1, "--repeat 4"), (23, "--repeat 6")] {
+        assert!(!planned(tests, words).contains("cannot show a change"), "{words}");
+    }
+}
+
+#[test]
 fn runs_are_grouped_by_common_key() {
     let devices = Devices::new();
     let run = |name: &str, mean_us: f64, seed: u64, label: &str| {
