@@ -27,6 +27,12 @@ pub struct Health {
     pub no_flush: Option<String>,
     /// A library in this process that makes the C library's syncs do nothing.
     pub sync_interceptor: Option<String>,
+    /// Flushes of the disks under the target with a volatile cache; only disks that have counted some.
+    pub flushes: Vec<Flushes>,
+    /// Quota of this user on the target; absent for root and where there is none.
+    pub quota: Option<Quota>,
+    /// Directory of saved runs, which the program fills in; absent where it saves none.
+    pub store: Option<RunStore>,
     /// Software arrays under the target.
     pub arrays: Vec<Array>,
     /// Maintenance that file systems of the target's type do at the moment.
@@ -81,6 +87,37 @@ pub struct Pressure {
     pub memory: f64,
     /// For I/O, of any device.
     pub io: f64,
+}
+
+/// Flushes of a disk since it was attached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Flushes {
+    /// Name of the disk in `/sys/class/block`.
+    pub device: String,
+    /// Number of flushes.
+    pub count: u64,
+    /// Their time in all, counted in whole milliseconds.
+    pub time_ns: u64,
+}
+
+/// Room that quotas leave to a user on a file system; absent where nothing limits it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Quota {
+    /// Bytes.
+    pub free_bytes: Option<u64>,
+    /// Files and directories.
+    pub inodes_free: Option<u64>,
+}
+
+/// Directory in which the program saves runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunStore {
+    /// Its path; absent if the user has none.
+    pub path: Option<String>,
+    /// Reason why this user cannot write there.
+    pub unwritable: Option<String>,
+    /// Free bytes of its file system.
+    pub free_bytes: Option<u64>,
 }
 
 /// A software array (md).

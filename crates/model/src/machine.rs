@@ -39,6 +39,14 @@ pub struct Machine {
     pub io_uring_refused: Option<String>,
 }
 
+impl Machine {
+    /// Returns the hypervisor; `None` on bare metal, and in a container on it.
+    pub fn hypervisor(&self) -> Option<&str> {
+        let first = self.virtualisation.as_deref()?.split(", ").next()?;
+        (!first.ends_with(" container")).then_some(first)
+    }
+}
+
 /// Returns the bytes of lockable memory that a ring for `iodepth` operations in flight takes.
 ///
 /// The two queues, and the requests, each take whole pages of 4 KiB. A `struct io_uring_sqe` has 64 bytes and a

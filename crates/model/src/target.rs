@@ -300,6 +300,11 @@ impl Device {
     pub fn is_leaf(&self) -> bool {
         self.backing_devices.is_empty()
     }
+
+    /// Returns true if the device reports a cache that needs flushes.
+    pub fn has_volatile_cache(&self) -> bool {
+        self.write_cache.as_deref() == Some("write back")
+    }
 }
 
 impl Target {

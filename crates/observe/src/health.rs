@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use model::health::{Health, Pressure, Watch};
+use model::health::{Flushes, Health, Pressure, Watch};
 use model::target::{Device, DeviceKind};
 use model::{Machine, Target, UserError};
 use rustix::fs::{Access, AtFlags, CWD};
@@ -13,8 +13,9 @@ use crate::device::SysfsDevice;
 use crate::maintenance::{arrays, maintenance};
 use crate::mount;
 use crate::parse::mountinfo::{self, Mount};
-use crate::parse::{loadavg, maps, pressure};
+use crate::parse::{block_stat, loadavg, maps, pressure};
 use crate::probe::Probe;
+use crate::quota::quota;
 use crate::root::Root;
 use crate::sensors::{cpu_throttled, governors, temperatures};
 use crate::stack::MEMORY;
@@ -40,6 +41,10 @@ pub fn health(root: &Root, machine: &Machine, target: &Target, watched: Duration
         in_memory: in_memory(root, &mounts, &target.device_stack),
         no_flush: no_flush(root, target),
         sync_interceptor: maps::file_named(&maps, "libeatmydata").map(str::to_owned),
+        flushes: flushes(root, &target.device_stack),
+        // Root may exceed quotas.
+        quota: (root.is_system() && !machine.is_root).then(|| quota(target)).flatten(),
+        store: None,
         arrays: arrays(root, target),
         maintenance: maintenance(root, &mounts, target),
         temperatures: temperatures(root, &target.device_stack),
@@ -100,6 +105,17 @@ impl Waits {
         });
         Pressure { cpu, memory, io }
     }
+}
+
+/// Returns the flushes of the disks with a volatile cache. Other disks get none.
+fn flushes(root: &Root, devices: &[Device]) -> Vec<Flushes> {
+    let disks = devices.iter().filter(|device| device.is_leaf() && device.has_volatile_cache());
+    let counted = disks.filter_map(|disk| {
+        let text = root.read(&format!("{}/stat", SysfsDevice::by_name(root, &disk.name)?.disk))?;
+        let (count, time_ns) = block_stat::flushes(text.as_bytes())?;
+        Some(Flushes { device: disk.name.clone(), count, time_ns })
+    });
+    counted.collect()
 }
 
 /// Checks the permission instead of creating a file: even a short-lived file can disturb other processes.

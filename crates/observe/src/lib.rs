@@ -46,6 +46,7 @@ mod numa;
 mod openers;
 pub mod parse;
 mod probe;
+mod quota;
 mod raid;
 mod readable;
 mod reading;

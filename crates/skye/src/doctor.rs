@@ -16,7 +16,7 @@ use crate::CommandResult;
 use crate::cli::ClientArguments;
 use crate::exit::{self, Failure};
 use crate::live_view::LiveView;
-use crate::{fleet_run, inputs, place, preset, signatures, simulation, terminal};
+use crate::{fleet_run, inputs, place, preset, signatures, simulation, store, terminal};
 
 /// Time for which the machine is watched: long enough to see what a neighbour does every second. A build for tests watches
 /// for a fifth of it.
@@ -37,7 +37,8 @@ pub fn doctor(directory: &Path, clients: &ClientArguments) -> CommandResult {
         let reports = fleet_run::check_clients(clients, directory, hosts);
         terminal::remove_live();
         let (reports, left) = reports?;
-        terminal::print_line(&text::doctor_of_clients(&reports, &style))?;
+        let here = wording::fitness::store(&store::state());
+        terminal::print_line(&text::doctor_of_clients(&reports, &[here], &style))?;
         left.iter().for_each(|line| terminal::error(line));
         let code = exit_code(reports.iter().flat_map(|client| &client.checks));
         return Ok(if left.is_empty() { code } else { exit::FAILED });
@@ -54,9 +55,10 @@ pub fn doctor(directory: &Path, clients: &ClientArguments) -> CommandResult {
 
     let view = LiveView::new(false);
     view.preparing("sampling the machine for some seconds");
-    let checks = checks(&root, &machine, &environment.target, directory);
+    let health = health(&root, &machine, &environment.target, directory);
     terminal::remove_live();
-    let checks = checks.map_err(Failure::Failed)?;
+    let health = Health { store: Some(store::state()), ..health.map_err(Failure::Failed)? };
+    let checks = judge_health(&health).map_err(Failure::Failed)?;
     terminal::print_line(&text::doctor(&checks, &style))?;
     Ok(exit_code(&checks))
 }
@@ -76,12 +78,17 @@ pub fn checks(
     target: &Target,
     directory: &Path,
 ) -> Result<Vec<Check>, String> {
+    judge_health(&health(root, machine, target, directory)?)
+}
+
+/// Observes the machine for some seconds.
+fn health(root: &Root, machine: &Machine, target: &Target, directory: &Path) -> Result<Health, String> {
     let clock_read_ns = read_cost_ns(&Timer::best());
     let (root, theirs, target) = (root.clone(), machine.clone(), target.clone());
     let health =
         inputs::with_hang_check(directory, move |_| Ok(observe::health(&root, &theirs, &target, WATCH_TIME)));
     let health = health.map_err(|error| format!("cannot check {}: {error}", directory.display()))?;
-    judge_health(Health { clock_read_ns: Some(clock_read_ns), ..health })
+    Ok(Health { clock_read_ns: Some(clock_read_ns), ..health })
 }
 
 /// Returns the identity, the contents and the users of a block device; `None` for other targets.
@@ -98,12 +105,12 @@ fn find_device_usage(
 }
 
 /// Judges the machine for the default run.
-fn judge_health(health: Health) -> Result<Vec<Check>, String> {
+fn judge_health(health: &Health) -> Result<Vec<Check>, String> {
     let standard = preset::load(preset::DEFAULT).map_err(|failure| failure.to_string())?;
     let is_existing = health.target.kind.is_existing();
     let standard =
         if is_existing { plan::adapt_to_existing_target(standard, &health.target) } else { standard };
-    Ok(wording::fitness::checks(&health, &standard))
+    Ok(wording::fitness::checks(health, &standard))
 }
 
 #[cfg(test)]
@@ -131,7 +138,7 @@ mod tests {
         let machine = Machine { lockable_bytes: Some(8 << 20), ..observe::machine(&root) };
         let environment = Environment::new(&machine, target, Vec::new(), Vec::new());
         let health = observe::health(&root, &machine, &environment.target, Duration::ZERO);
-        let checks = judge_health(Health { clock_read_ns: Some(1100.0), ..health }).unwrap();
+        let checks = judge_health(&Health { clock_read_ns: Some(1100.0), ..health }).unwrap();
         let style = Style { has_unicode: true, width: 100 };
         let environment_summary = text::environment_summary(&environment, &style);
         let output = format!("{environment_summary}\n\n{}", text::doctor(&checks, &style));

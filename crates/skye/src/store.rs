@@ -6,6 +6,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use model::health::RunStore;
 use model::run::{Environment, PhaseRecord, PredictionInterval, Status};
 use model::target::Target;
 use model::{Plan, Run, UserError};
@@ -22,6 +23,32 @@ pub fn directory() -> Option<PathBuf> {
     let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let state = absolute("XDG_STATE_HOME").or_else(|| Some(absolute("HOME")?.join(".local/state")));
     Some(state?.join("skye/runs"))
+}
+
+/// Returns whether the store can be written to, and its free space. Nothing is written.
+pub fn state() -> RunStore {
+    let Some(directory) = directory() else {
+        return RunStore { path: None, unwritable: None, free_bytes: None };
+    };
+    let state = |directory: &Path| {
+        use rustix::fs::{Access, AtFlags, CWD, accessat, statvfs};
+        use rustix::io::Errno;
+        let place = resolved(directory)?;
+        // Missing directories are made with the first run.
+        let existing = place.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/"));
+        if !existing.is_dir() {
+            return Err(Errno::NOTDIR.into());
+        }
+        accessat(CWD, existing, Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS)?;
+        let space = statvfs(existing)?;
+        Ok::<_, Error>(space.f_bavail.saturating_mul(space.f_frsize))
+    };
+    let found = inputs::with_hang_check(&directory, state);
+    let path = Some(directory.display().to_string());
+    match found {
+        Ok(free) => RunStore { path, unwritable: None, free_bytes: Some(free) },
+        Err(error) => RunStore { path, unwritable: Some(UserError::new("", error).cause), free_bytes: None },
+    }
 }
 
 /// Returns the directory for files that belong beside a document.

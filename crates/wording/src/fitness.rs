@@ -7,7 +7,8 @@
 
 use std::fmt::Write;
 
-use model::health::{Check, Governor, Health, Maintenance, Severity};
+use model::health::{Check, Governor, Health, Maintenance, RunStore, Severity};
+use model::numbers::{latency, thousands};
 use model::plan::{DATASET_BYTES_MAX, DATASET_BYTES_MIN, plan};
 use model::target::{Backing, Device, DeviceKind, TargetKind};
 use model::{Request, Target, size};
@@ -58,6 +59,17 @@ const HEAT_MARGIN_CELSIUS: f64 = 5.0;
 /// Memory that `write:seq1m:q8` of the default run pins: eight blocks in flight and two to write from, with its ring.
 const PINNED_BYTES: u64 = 11 << 20;
 
+/// Fewest flushes whose mean time is known: the kernel counts it in whole milliseconds.
+const FLUSHES_MIN: u64 = 100;
+/// The fastest flash programs a page in 100 µs (Cheong et al., "A flash memory controller for 15 µs ultra-low-latency SSD",
+/// ISSCC 2018).
+const FLASH_PROGRAM_NS: u64 = 100_000;
+/// Room for some documents of runs, of 1 to 20 MB each.
+const STORE_BYTES: u64 = 64 << 20;
+/// Checks that have no line where all is well.
+const SILENT_IF_FINE: [&str; 9] =
+    ["maintenance", "writeback", "steal", "pressure", "limits", "io_uring", "counters", "root", "frequency"];
+
 /// File that sets another clock source.
 const CURRENT_CLOCK: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
 /// Clock sources that are read by a system call, and slowly.
@@ -70,6 +82,7 @@ const TICKING_CLOCKS: [&str; 2] = ["jiffies", "refined-jiffies"];
 /// Judges the facts found; `standard` is the run that would be made.
 pub fn checks(health: &Health, standard: &Request) -> Vec<Check> {
     let mut checks = vec![storage(health), access(health), planned(health, standard), space(health)];
+    checks.extend(quota(health, standard));
     checks.extend(durable(health));
     checks.extend(remarks(health));
     checks.extend(health.arrays.iter().map(array));
@@ -85,7 +98,13 @@ pub fn checks(health: &Health, standard: &Request) -> Vec<Check> {
     // One line has all that a container hides.
     checks.extend(health.target.container_note().is_none().then(|| counters(health)));
     checks.push(root(health));
+    checks.extend(health.store.as_ref().map(store));
     checks
+}
+
+/// Returns true if a reader would miss the check.
+pub fn is_worth_a_line(check: &Check) -> bool {
+    check.severity > Pass || !SILENT_IF_FINE.contains(&check.name.as_ref())
 }
 
 fn check(severity: Severity, name: &'static str, found: impl Into<String>) -> Check {
@@ -257,13 +276,14 @@ fn durable(health: &Health) -> Vec<Check> {
         );
     }
     if checks.is_empty() {
-        checks.push(confirmation_check(target));
+        checks.push(confirmation_check(health));
     }
     checks
 }
 
 /// Checks how far the durability of confirmed data can be seen.
-fn confirmation_check(target: &Target) -> Check {
+fn confirmation_check(health: &Health) -> Check {
+    let target = &health.target;
     match target.backing {
         Backing::Unknown if target.container_note().is_some() => {
             fine("durable", "no mount option and no library disables syncs")
@@ -282,7 +302,68 @@ fn confirmation_check(target: &Target) -> Check {
             check(Note, "durable", "syncs may not reach a medium: this is not visible here")
         }
         Backing::Memory | Backing::Simulated => fine("durable", "nothing to make durable"),
-        Backing::Devices => fine("durable", "no mount option and no library disables syncs"),
+        Backing::Devices => host_cache(health)
+            .unwrap_or_else(|| fine("durable", "no mount option and no library disables syncs")),
+    }
+}
+
+/// Checks disks of a hypervisor that report a volatile cache: whether their flushes are durable, only the host knows.
+fn host_cache(health: &Health) -> Option<Check> {
+    health.machine.hypervisor()?;
+    let disks = health.target.device_stack.iter().filter(|disk| disk.is_leaf() && disk.has_volatile_cache());
+    let disks: Vec<_> = disks.map(|disk| disk.name.as_str()).collect();
+    let first = disks.first()?;
+    let mut found =
+        format!("whether the host makes flushes of {} durable is not visible here", names(&disks));
+    let flushes = health.flushes.iter().find(|flushes| flushes.device == *first);
+    if let Some(flushes) = flushes.filter(|flushes| flushes.count >= FLUSHES_MIN) {
+        let mean_ns = flushes.time_ns / flushes.count;
+        let _ = write!(found, "; a flush took {} on average", latency(mean_ns));
+        if mean_ns < FLASH_PROGRAM_NS {
+            found += ", less than flash needs: the host has power-loss protection, or ignores flushes";
+        }
+    }
+    Some(check(Note, "durable", found))
+}
+
+/// Checks the room that the user's quotas leave for the default run.
+fn quota(health: &Health, standard: &Request) -> Option<Check> {
+    let quota = health.quota?;
+    let left = [
+        quota.free_bytes.map(size::binary),
+        quota.inodes_free.map(|files| format!("{} files", thousands(files))),
+    ];
+    let found = format!("your quota leaves {}", left.into_iter().flatten().collect::<Vec<_>>().join(" and "));
+    let plan = plan(standard, &health.target, &health.machine).ok()?;
+    let bytes = plan.dataset.as_ref().map_or(0, |dataset| dataset.size_bytes_max);
+    let files = plan.phases.iter().filter_map(|phase| phase.workload.files()).map(|work| work.files).max();
+    let is_short = quota.free_bytes.is_some_and(|free| free < bytes)
+        || quota.inodes_free.is_some_and(|free| free < files.unwrap_or(0));
+    Some(match is_short {
+        true => check(Warn, "quota", found)
+            .with_advice("a run would exceed it: use a smaller --size and fewer --files"),
+        false => fine("quota", found),
+    })
+}
+
+/// Checks that runs can be saved.
+pub fn store(store: &RunStore) -> Check {
+    let warning = |found: String, advice: &str| check(Warn, "saving", found).with_advice(advice);
+    let Some(path) = &store.path else {
+        return warning(
+            "runs are not saved: neither XDG_STATE_HOME nor HOME is set".into(),
+            "set one of them, or use -o DIR",
+        );
+    };
+    match (&store.unwritable, store.free_bytes) {
+        (Some(cause), _) => {
+            warning(format!("runs cannot be saved in {path}: {cause}"), "make it writable, or use -o DIR")
+        }
+        (None, Some(free)) if free < STORE_BYTES => warning(
+            format!("only {} free for saved runs in {path}", size::binary(free)),
+            "free some space, or use -o DIR",
+        ),
+        (None, _) => fine("saving", format!("runs are saved in {path}")),
     }
 }
 
@@ -603,8 +684,9 @@ fn clock(health: &Health) -> Check {
 fn frequency(health: &Health) -> Check {
     let governors = &health.governors;
     if governors.is_empty() {
+        let severity = if health.machine.hypervisor().is_some() { Pass } else { Note };
         return check(
-            Note,
+            severity,
             "frequency",
             "not reported: the firmware or a host sets the frequency of the CPUs",
         );

@@ -76,7 +76,7 @@ fn sync_not_sent(input: &JudgeInput<'_>) -> Option<TrapFinding> {
 fn flush_too_fast(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let _ = input.data_in_files().filter(|data| data.verb == DataVerb::Fsync)?;
     let leaves = || input.target().device_stack.iter().filter(|device| device.is_leaf());
-    let leaf = leaves().find(|leaf| leaf.write_cache.as_deref() == Some("write back"))?;
+    let leaf = leaves().find(|leaf| leaf.has_volatile_cache())?;
     let in_memory = input.target().device_stack.iter().any(|device| device.kind == DeviceKind::Zram);
     let sync = input.record.figures.steps.iter().find(|step| step.name == "fdatasync")?;
     let typical_ns = sync.latency_ns.as_ref()?.p50?;
@@ -144,11 +144,10 @@ fn amplification(input: &JudgeInput<'_>) -> Option<TrapFinding> {
 /// A cache in the device that may have held all of a short test.
 fn volatile_write_cache(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let data = input.data_in_files().filter(|data| data.writes() && data.verb != DataVerb::Fsync)?;
-    let leaf = input.target().device_stack.iter().find(|device| {
-        device.is_leaf()
-            && device.kind == DeviceKind::Disk
-            && device.write_cache.as_deref() == Some("write back")
-    })?;
+    let leaf =
+        input.target().device_stack.iter().find(|device| {
+            device.is_leaf() && device.kind == DeviceKind::Disk && device.has_volatile_cache()
+        })?;
     let has_dropped = super::steadiness::rate_dropped(input).is_some();
     let written = input.record.counts.app_bytes_written;
     let is_small = (written as f64) < CACHE_SHARE_MAX * leaf.size_bytes as f64;

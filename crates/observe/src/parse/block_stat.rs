@@ -40,6 +40,12 @@ pub fn parse_flow(bytes: &[u8], flow: &mut Flow) -> bool {
     true
 }
 
+/// Returns the number of flushes and their time in nanoseconds; `None` before Linux 5.5, which does not count them.
+pub fn flushes(bytes: &[u8]) -> Option<(u64, u64)> {
+    let fields = fields(bytes)?;
+    (fields[15] > 0).then(|| (fields[15], fields[16].saturating_mul(NS_PER_MS)))
+}
+
 /// Returns the devices of `/proc/diskstats`, each with its completed read requests.
 pub fn reads_of_all(text: &str) -> impl Iterator<Item = (&str, u64)> {
     text.lines().filter_map(|line| {
@@ -84,6 +90,14 @@ mod tests {
             busy_ns: 9_736_000_000,
         };
         assert_eq!(counters, expected);
+    }
+
+    #[test]
+    fn flushes_have_number_and_time() {
+        let text = |flushes: &str| format!("1 0 8 2 3 0 24 4 0 5 6 0 0 0 0 {flushes}\n");
+        assert_eq!(super::flushes(text("7720 476").as_bytes()), Some((7720, 476_000_000)));
+        assert_eq!(super::flushes(text("0 0").as_bytes()), None);
+        assert_eq!(super::flushes(text("").as_bytes()), None);
     }
 
     #[test]

@@ -79,9 +79,10 @@ fn contents(parts: &[Part]) -> String {
     if texts.is_empty() { "no signature known to blkid".into() } else { texts.join(", ") }
 }
 
-/// Renders a line for each check, and the conclusion.
+/// Renders a line for each check that a reader would miss, and the conclusion.
 pub fn doctor(checks: &[Check], style: &Style) -> String {
-    let lines: Vec<_> = checks.iter().map(|check| line(check, style)).collect();
+    let visible = checks.iter().filter(|check| wording::fitness::is_worth_a_line(check));
+    let lines: Vec<_> = visible.map(|check| line(check, style)).collect();
     style.finish(format!("{}\n\n{}", lines.join("\n"), conclusion(checks, style)))
 }
 
@@ -95,14 +96,23 @@ pub struct ClientChecks {
     pub shares: Option<usize>,
 }
 
-/// Renders each client with its problems, and lists the clients that share a directory.
-pub fn doctor_of_clients(clients: &[ClientChecks], style: &Style) -> String {
+/// Renders each client with its problems, those of this machine, and the clients that share a directory.
+pub fn doctor_of_clients(clients: &[ClientChecks], here: &[Check], style: &Style) -> String {
     let mut lines = Vec::new();
-    for client in clients {
+    for (index, client) in clients.iter().enumerate() {
         lines.push(format!("  {}", client_line(client)));
-        let problems = client.checks.iter().filter(|check| check.severity >= Severity::Warn);
-        lines.extend(problems.map(|check| line(check, style)));
+        // Clients of one machine have the same checks, and list them once.
+        if clients.get(index + 1).is_some_and(|next| next.checks == client.checks) {
+            continue;
+        }
+        // Confirmed data that a crash loses is no noise of a machine, so a note is enough.
+        let is_listed = |check: &&Check| {
+            check.severity >= Severity::Warn || check.severity == Severity::Note && check.name == "durable"
+        };
+        lines.extend(client.checks.iter().filter(is_listed).map(|check| line(check, style)));
     }
+    let problems = here.iter().filter(|check| check.severity >= Severity::Warn);
+    lines.extend(problems.map(|check| line(check, style)));
     lines.push(String::new());
     let versions: BTreeSet<_> = clients.iter().map(|client| &client.host.skye_version).collect();
     if versions.len() > 1 {
@@ -409,9 +419,18 @@ mod tests {
                     shares: Some(number),
                 })
                 .collect();
-            sample::plain(&doctor_of_clients(&clients, &sample::WIDE))
+            sample::plain(&doctor_of_clients(&clients, &[], &sample::WIDE))
         };
         insta::assert_snapshot!(client_lines([0, 0, 2]));
+        let twice: Vec<_> = (0..2)
+            .map(|client| ClientChecks {
+                host: host(client, "ada", "0.1.0", 0),
+                checks: suspect.clone(),
+                shares: None,
+            })
+            .collect();
+        let text = sample::plain(&doctor_of_clients(&twice, &unfit()[..1], &sample::WIDE));
+        assert_eq!((text.matches("heat").count(), text.matches("unfit").count()), (1, 1), "{text}");
         assert!(client_lines([1; 3]).contains("All clients share one directory."));
         assert!(client_lines([0, 1, 2]).contains("Each client has a separate directory."));
     }

@@ -139,6 +139,22 @@ fn preloaded_library_that_disables_syncs_is_reported() {
 }
 
 #[test]
+fn store_that_takes_no_run_is_a_warning() {
+    let home = scratch(0);
+    let doctor = |state: &str| {
+        let program = skye().arg("doctor").arg(home.path()).env("XDG_STATE_HOME", state);
+        program.run().did_not_panic()
+    };
+    let ran =
+        doctor("/dev/null").output_contains(&["cannot be saved in /dev/null/skye/runs: Not a directory"]);
+    assert_eq!(states(&ran, "saving"), ["warn"], "{ran}");
+    let missing = home.path().join("not/yet");
+    let ran = doctor(missing.to_str().unwrap());
+    assert!(states(&ran, "saving") == ["fine"] || ran.stdout.contains("free for saved runs"), "{ran}");
+    assert!(!missing.exists(), "{ran}");
+}
+
+#[test]
 fn doctor_without_root_lists_what_root_adds() {
     xtask::require!(root, user);
     let home = scratch(0);

@@ -1,5 +1,5 @@
 use model::Machine;
-use model::health::{Array, IoLimit, Pressure, Temperature, Watch};
+use model::health::{Array, Flushes, IoLimit, Pressure, Quota, Temperature, Watch};
 use model::run::{CpuTimes, DeviceFrame, Frame, OwnIo, ThreadTimes};
 use model::target::{DirectIo, Geometry, Space, TargetKind};
 
@@ -76,6 +76,9 @@ fn sound() -> Health {
         in_memory: Vec::new(),
         no_flush: None,
         sync_interceptor: None,
+        flushes: Vec::new(),
+        quota: None,
+        store: Some(RunStore { path: Some("/root/runs".into()), unwritable: None, free_bytes: Some(GIB) }),
         arrays: Vec::new(),
         maintenance: Vec::new(),
         temperatures: Vec::new(),
@@ -163,9 +166,12 @@ fn sound_machine_passes_every_check() {
             "io_uring",
             "host",
             "counters",
-            "root"
+            "root",
+            "saving"
         ]
     );
+    let visible: Vec<_> = checks.iter().filter(|check| is_worth_a_line(check)).collect();
+    assert_eq!(visible.len(), 12, "{visible:#?}");
 }
 
 #[test]
@@ -262,6 +268,56 @@ fn disabled_flush_or_sync_is_reported() {
     expect("durable", Note, |health| {
         (health.target.backing, health.target.file_system) = (Backing::RemoteOrUserSpace, "nfs4".into());
     });
+}
+
+#[test]
+fn flushes_behind_hypervisor_are_a_note() {
+    let flushes = |count, time_ns| {
+        move |health: &mut Health| {
+            health.machine.virtualisation = Some("kvm, docker container".into());
+            health.flushes = vec![Flushes { device: "sda".into(), count, time_ns }];
+        }
+    };
+    let start = "whether the host makes flushes of sda durable is not visible here";
+    let check = expect("durable", Note, flushes(1000, 45_000_000));
+    assert!(
+        check.found.starts_with(&format!("{start}; a flush took 45.0 µs on average, less than flash needs")),
+        "{check:?}"
+    );
+    let check = expect("durable", Note, flushes(1000, 100_000_000));
+    assert_eq!(check.found, format!("{start}; a flush took 100 µs on average"));
+    assert_eq!(expect("durable", Note, flushes(99, 1)).found, start);
+    // A container on bare metal has the real disk, and some disks need no flush.
+    expect("durable", Pass, |health| health.machine.virtualisation = Some("docker container".into()));
+    expect("durable", Pass, |health| {
+        flushes(1000, 1)(health);
+        health.target.device_stack[0].write_cache = Some("write through".into());
+    });
+}
+
+#[test]
+fn quota_smaller_than_the_run_is_a_warning() {
+    let quota = |free_bytes, inodes_free| {
+        move |health: &mut Health| health.quota = Some(Quota { free_bytes, inodes_free })
+    };
+    assert_eq!(after("quota", |_| {}), []);
+    let check = expect("quota", Warn, quota(Some(4 * GIB - 1), Some(65_536)));
+    assert!(check.found.ends_with("GiB and 65,536 files"), "{check:?}");
+    expect("quota", Pass, quota(Some(4 * GIB), Some(65_536)));
+    expect("quota", Warn, quota(None, Some(65_535)));
+}
+
+#[test]
+fn store_that_takes_no_run_is_a_warning() {
+    let change =
+        |change: fn(&mut RunStore)| move |health: &mut Health| change(health.store.as_mut().unwrap());
+    expect("saving", Warn, change(|store| store.path = None));
+    let check = expect("saving", Warn, change(|store| store.unwritable = Some("Permission denied".into())));
+    assert!(check.found.contains("/root/runs: Permission denied"), "{check:?}");
+    expect("saving", Warn, change(|store| store.free_bytes = Some(STORE_BYTES - 1)));
+    expect("saving", Pass, change(|store| store.free_bytes = Some(STORE_BYTES)));
+    // An agent saves nothing.
+    assert_eq!(after("saving", |health| health.store = None), []);
 }
 
 #[test]
