@@ -6,7 +6,7 @@ use crate::interval::{Interval, mean, student, variance};
 use crate::permutation::{p_min_of_groups, p_min_of_pairs, p_of_groups, p_of_pairs};
 
 /// Chance of a false claim of change among all rows.
-const SIGNIFICANCE: f64 = 0.05;
+pub const SIGNIFICANCE: f64 = 0.05;
 /// Chance of finding a change of the planned size.
 const POWER: f64 = 0.8;
 /// Seed for drawing permutations of runs, so that the same runs always give the same p.
@@ -198,9 +198,9 @@ fn p_min(runs: usize, are_pairs: bool) -> f64 {
     if are_pairs { p_min_of_pairs(runs) } else { p_min_of_groups(runs, runs) }
 }
 
-/// Corrects values of p for their number. The smallest is multiplied by the number of values, the next by one less, and
+/// Corrects values of p for their number (Holm, 1979, as in [`judge`]). The smallest is multiplied by the number of values, the next by one less, and
 /// so on. No result is less than that of a smaller p.
-fn holm(values: &[Option<f64>]) -> Vec<Option<f64>> {
+pub fn holm(values: &[Option<f64>]) -> Vec<Option<f64>> {
     let mut order: Vec<_> =
         values.iter().enumerate().filter_map(|(index, p)| p.map(|p| (index, p))).collect();
     order.sort_by(|(_, one), (_, other)| one.total_cmp(other));

@@ -76,6 +76,11 @@ pub fn p(change: &Change) -> String {
     }
 }
 
+/// Formats the corrected p of a change in one direction: "p=0.031 for this direction".
+pub fn one_sided_text(p: f64) -> String {
+    format!("p={p:.3} for this direction")
+}
+
 /// Formats the cell in the column of changes: "+2.2 %", "~ same", "~".
 pub fn answer(change: &Change) -> String {
     match (change.answer, change.p) {

@@ -7,7 +7,7 @@ use model::comparison::{Change, Decision, Measure, Row, recommended_runs};
 use model::nearest;
 use model::run::Trust;
 
-use wording::comparison::{signed, subject};
+use wording::comparison::{one_sided_text, signed, subject};
 
 /// A limit that no change may exceed: "throughput<-5%", "p99>10%".
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -73,31 +73,62 @@ impl Limit {
         self.ratio.ln().abs() < (1.0 + effect).ln() * (1.0 - ROUNDING)
     }
 
-    /// Checks a comparison. A row goes beyond the limit if it surely changed, and by more than the limit. Then the answer does
-    /// not depend on the other rows.
+    fn is_beyond(&self, ratio: f64) -> bool {
+        if self.is_below { ratio < self.ratio } else { ratio > self.ratio }
+    }
+
+    /// Returns the rows of one side that moved beyond the limit, in words.
+    fn rows_beyond(&self, changes: &[(&Row, usize, &Change)]) -> Vec<String> {
+        let one_sided: Vec<_> = changes.iter().map(|change| self.one_sided_p(change)).collect();
+        let is_valid = |row: &Row, side: usize| {
+            let sides = [row.sides.first(), row.sides.get(side)];
+            sides.into_iter().flatten().flatten().all(|measured| measured.trust != Some(Trust::Invalid))
+        };
+        let found = changes.iter().zip(stats::holm(&one_sided)).filter_map(|((row, side, change), p)| {
+            if !is_valid(row, *side) || !self.is_beyond(change.ratio) {
+                return None;
+            }
+            let moved = format!("{} {}", subject(row), signed(change.ratio));
+            match (change.answer, p) {
+                (Decision::Changed, _) => Some(moved),
+                (_, Some(p)) if p <= stats::SIGNIFICANCE && excludes_1(change) => {
+                    Some(format!("{moved} ({})", one_sided_text(p)))
+                }
+                _ => None,
+            }
+        });
+        found.collect()
+    }
+
+    /// Returns the p of a change in the direction of the limit. Only that direction fails a gate, so the other needs no share
+    /// of the chance of a false claim. With as many runs on both sides, each split of the permutation test has its mirror
+    /// image. One direction then has half of the p.
+    fn one_sided_p(&self, (row, side, change): &(&Row, usize, &Change)) -> Option<f64> {
+        let p = change.p?;
+        if (change.ratio < 1.0) != self.is_below {
+            return Some(1.0);
+        }
+        let runs = |side: usize| Some(row.sides.get(side)?.as_ref()?.values.len());
+        Some(if runs(0) == runs(*side) { p / 2.0 } else { p })
+    }
+
+    /// Checks a comparison. A row goes beyond the limit if it surely moved in the direction of the limit, and by more than
+    /// the limit. Then the answer does not depend on the other rows.
     pub fn reached(&self, comparison: &Comparison) -> LimitCheck {
         let is_of = |measure: Measure| match self.metric {
             GateMetric::Throughput => measure.is_rate(),
             GateMetric::P99 => measure == Measure::P99Ns,
         };
         let rows: Vec<_> = comparison.rows.iter().filter(|row| is_of(row.measure)).collect();
-        let changes: Vec<_> = rows
-            .iter()
-            .flat_map(|row| {
-                let changes = row.changes.iter().zip(1..);
-                changes.filter_map(move |(change, side)| Some((*row, side, change.as_ref()?)))
-            })
-            .collect();
-        let is_beyond = |ratio: f64| if self.is_below { ratio < self.ratio } else { ratio > self.ratio };
-        let is_valid = |row: &Row, side: usize| {
-            let sides = [row.sides.first(), row.sides.get(side)];
-            sides.into_iter().flatten().flatten().all(|measured| measured.trust != Some(Trust::Invalid))
-        };
-        let beyond = changes.iter().filter(|(row, side, change)| {
-            is_valid(row, *side) && change.answer == Decision::Changed && is_beyond(change.ratio)
-        });
-        let beyond: Vec<_> =
-            beyond.map(|(row, _, change)| format!("{} {}", subject(row), signed(change.ratio))).collect();
+        let mut changes: Vec<(&Row, usize, &Change)> = Vec::new();
+        let mut beyond = Vec::new();
+        for side in 1..comparison.sides.len() {
+            let of_side =
+                rows.iter().filter_map(|row| Some((*row, side, row.changes.get(side - 1)?.as_ref()?)));
+            let of_side: Vec<_> = of_side.collect();
+            beyond.extend(self.rows_beyond(&of_side));
+            changes.extend(of_side);
+        }
         if !beyond.is_empty() {
             return LimitCheck::Exceeded(beyond);
         }
@@ -124,7 +155,7 @@ impl Limit {
                 recommended_runs(comparison.runs_to_decide)
             ));
         }
-        let is_open = |change: &Change| change.answer == Decision::CannotTell && is_beyond(change.ratio);
+        let is_open = |change: &Change| change.answer == Decision::CannotTell && self.is_beyond(change.ratio);
         match changes.iter().find(|(.., change)| is_open(change)) {
             Some((row, _, change)) => LimitCheck::Undecided(format!(
                 "{} {} may be chance: measure more runs",
@@ -134,6 +165,12 @@ impl Limit {
             None => LimitCheck::Within,
         }
     }
+}
+
+/// Returns true if the interval of a change, for this row alone, has no place for an unchanged value.
+fn excludes_1(change: &Change) -> bool {
+    change.ci95_low_ratio.is_some_and(|low| low > 1.0)
+        || change.ci95_high_ratio.is_some_and(|high| high < 1.0)
 }
 
 #[cfg(test)]

@@ -484,6 +484,31 @@ mod tests {
     }
 
     #[test]
+    fn gate_tests_only_its_own_direction() {
+        let spec = "write:seq1m:q8";
+        let with = |percents: [f64; 6]| {
+            let mut run = repeated(1.0);
+            let once = sample::run().phases.into_iter().find(|phase| phase.spec == spec).unwrap();
+            for phase in run.phases.iter_mut().filter(|phase| phase.spec == spec) {
+                *phase = scaled(&once, phase.repetition, percents[phase.repetition as usize - 1] / 100.0);
+            }
+            run
+        };
+        let (slow, fast) = ([90.0, 91.0, 93.0, 89.0, 88.0, 94.0], [100.0, 101.0, 102.0, 103.0, 104.0, 92.0]);
+        let of = |before, after| {
+            compare(&[side("before", with(before)), side("after", with(after))], EFFECT).unwrap()
+        };
+        let loss = of(fast, slow);
+        let change = loss.rows[0].changes[0].as_ref().unwrap();
+        // Six of 924 splits differ by as much, three in each direction.
+        assert_eq!((change.answer, change.p), (Decision::CannotTell, Some(6.0 / 924.0)));
+        let limit: Limit = "throughput<-5%".parse().unwrap();
+        let LimitCheck::Exceeded(rows) = limit.reached(&loss) else { panic!() };
+        assert_eq!(rows, ["write 1M q8 -9.4 % (p=0.036 for this direction)"]);
+        assert_eq!(limit.reached(&of(slow, fast)), LimitCheck::Within);
+    }
+
+    #[test]
     fn test_listed_repeatedly_counts_as_one_run() {
         let mut run = sample::run();
         let once = run.phases.clone();

@@ -23,6 +23,7 @@ mod erase;
 mod existing;
 mod file_verbs;
 mod fleet;
+mod gate;
 mod getc_putc;
 mod gobonniego;
 mod hostile;
