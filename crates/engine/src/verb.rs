@@ -152,13 +152,13 @@ impl Steps {
 
     const WRITE_WITH_SYNCS: Self = Self {
         next: [END, 2, END, END],
-        ..Self::sequence(&[Call::Write, Call::Write, Call::Datasync], &["write", "synced write", "fdatasync"])
+        ..Self::sequence(&[Call::Write, Call::Write, Call::Datasync], &["write", "write", "fdatasync"])
     };
     const MIX_WITH_SYNCS: Self = Self {
         next: [END, END, 3, END],
         ..Self::sequence(
             &[Call::Read, Call::Write, Call::Write, Call::Datasync],
-            &["read", "write", "synced write", "fdatasync"],
+            &["read", "write", "write", "fdatasync"],
         )
     };
 
@@ -217,7 +217,7 @@ impl Steps {
         Self { steps, names, calls, next, is_write, draw: None, due: None }
     }
 
-    /// The names of the steps in results.
+    /// The names of the steps in results. Steps of one name are counted together there.
     pub fn names(&self) -> &'static [&'static str] {
         self.names
     }

@@ -1,8 +1,9 @@
 //! CSV with one line per phase, for spreadsheets and scripts: RFC 4180, units in the names of the columns.
 
 use model::Run;
-use model::run::{Confidence, Latency, PhaseRecord, Steady};
+use model::run::{Confidence, Latency, PhaseRecord, Steady, Step};
 
+use crate::operations::is_sync;
 use crate::{printable, slug, zones};
 
 /// One cell.
@@ -199,6 +200,18 @@ const fn columns() -> &'static [Column] {
             optional(phase.figures.until_steady.as_ref().and_then(|rounds| rounds.steady_round))
         }),
         ("handle", |_, phase| text(slug::from_phase(phase))),
+        ("read_ops", |_, phase| step(phase, is_read, |step, _| Some(step.ops))),
+        ("read_latency_p50_ns", |_, phase| step(phase, is_read, |_, l| l.p50)),
+        ("read_latency_p99_ns", |_, phase| step(phase, is_read, |_, l| l.p99)),
+        ("read_latency_p99_9_ns", |_, phase| step(phase, is_read, |_, l| l.p99_9)),
+        ("write_ops", |_, phase| step(phase, is_write, |step, _| Some(step.ops))),
+        ("write_latency_p50_ns", |_, phase| step(phase, is_write, |_, l| l.p50)),
+        ("write_latency_p99_ns", |_, phase| step(phase, is_write, |_, l| l.p99)),
+        ("write_latency_p99_9_ns", |_, phase| step(phase, is_write, |_, l| l.p99_9)),
+        ("sync_ops", |_, phase| step(phase, is_sync, |step, _| Some(step.ops))),
+        ("sync_latency_p50_ns", |_, phase| step(phase, is_sync, |_, l| l.p50)),
+        ("sync_latency_p99_ns", |_, phase| step(phase, is_sync, |_, l| l.p99)),
+        ("sync_latency_p99_9_ns", |_, phase| step(phase, is_sync, |_, l| l.p99_9)),
     ]
 }
 
@@ -215,6 +228,20 @@ fn zones(phase: &PhaseRecord, which: usize) -> Cell {
 
 fn latency(phase: &PhaseRecord, of: fn(&Latency) -> Option<u64>) -> Cell {
     optional(phase.figures.latency_ns.as_ref().and_then(of))
+}
+
+/// A value of a test's step of that kind; empty for tests without one.
+fn step(phase: &PhaseRecord, is_its: fn(&Step) -> bool, of: fn(&Step, &Latency) -> Option<u64>) -> Cell {
+    let found = phase.figures.steps.iter().find(|step| is_its(step));
+    optional(found.and_then(|step| of(step, step.latency_ns.as_ref()?)))
+}
+
+fn is_read(step: &Step) -> bool {
+    step.name == "read"
+}
+
+fn is_write(step: &Step) -> bool {
+    step.name == "write"
 }
 
 fn word(status: model::run::Status) -> &'static str {
@@ -249,6 +276,18 @@ mod tests {
     #[test]
     fn default_run_as_csv() {
         insta::assert_snapshot!(write(&sample::run()));
+    }
+
+    #[test]
+    fn reads_writes_and_syncs_have_columns() {
+        let mut run = sample::run();
+        run.phases = vec![sample::rw(), sample::phase("read:rnd4k")];
+        let text = write(&run);
+        let ends: Vec<_> =
+            text.lines().map(|line| line.rsplitn(13, ',').take(12).collect::<Vec<_>>()).collect();
+        let all = "140000,88000,120000,340000,60000,31000,77000,410000,15000,402000,980000,5200000";
+        assert_eq!(ends[1], all.rsplit(',').collect::<Vec<_>>());
+        assert_eq!(ends[2], [""; 12]);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use model::Run;
 use model::run::{Mark, PhaseRecord};
 
+use crate::operations::operations;
 use crate::text::{
     Kind, Remark, allow_breaks, confidence_text, interval_cell, latency_cells, mark, megabytes_cell,
     missing_reason, ops_cell, remarks, title, words,
@@ -71,6 +72,16 @@ fn table(text: &mut String, kind: Kind, phases: &[&PhaseRecord]) {
             }
         }
         text.push_str(&format!("| {} |\n", cells.join(" | ")));
+        for operation in operations(phase) {
+            let mut cells = vec![String::new(), escaped(&operation.name())];
+            if kind == Kind::Data {
+                cells.push(operation.megabytes());
+            }
+            cells.extend([operation.rate(), String::new()]);
+            cells.extend(operation.latencies());
+            cells.extend([String::new(), String::new()]);
+            text.push_str(&format!("| {} |\n", cells.join(" | ")));
+        }
     }
 }
 
@@ -115,6 +126,14 @@ mod tests {
     fn run_with_failures_as_markdown() {
         let run = Run { phases: sample::problem_rows(), ..sample::run() };
         insta::assert_snapshot!(write(&run));
+    }
+
+    #[test]
+    fn calls_follow_their_row_in_markdown() {
+        let text = write(&Run { phases: vec![sample::rw()], ..sample::run() });
+        let rows: Vec<_> = text.lines().filter(|line| line.starts_with("|  |")).collect();
+        assert_eq!(rows.len(), 3, "{text}");
+        assert_eq!(rows[2], "|  | fdatasync |  | 1,500 |  | 402 µs | 980 µs | 5.20 ms |  |  |");
     }
 
     #[test]

@@ -7,16 +7,17 @@
 use std::fmt::Write;
 
 use model::Run;
-use model::run::{PhaseRecord, RunStatus, Status, Trust};
+use model::run::{Latency, PhaseRecord, RunStatus, Status, Trust};
 
 use crate::answer::trust;
+use crate::operations::operations;
 use crate::text::limiter_of;
 use crate::{printable, slug, time};
 
-/// Value of a metric, with the end of its name and a label, if it has them.
+/// Value of a metric, with the end of its name and its own labels.
 struct Sample {
     suffix: &'static str,
-    label: Option<(&'static str, String)>,
+    labels: Vec<(&'static str, String)>,
     value: f64,
 }
 
@@ -24,7 +25,23 @@ struct Sample {
 type Metric = (&'static str, &'static str, &'static str, fn(&PhaseRecord) -> Vec<Sample>);
 
 fn plain(value: Option<f64>) -> Vec<Sample> {
-    value.map(|value| Sample { suffix: "", label: None, value }).into_iter().collect()
+    value.map(|value| Sample { suffix: "", labels: Vec::new(), value }).into_iter().collect()
+}
+
+/// The samples of a latency, all with the same labels.
+fn summary(latency: &Latency, ops: u64, labels: &[(&'static str, String)]) -> Vec<Sample> {
+    let sample = |suffix, more: Option<(&'static str, String)>, value| Sample {
+        suffix,
+        labels: labels.iter().cloned().chain(more).collect(),
+        value,
+    };
+    let quantiles = [("0.5", latency.p50), ("0.99", latency.p99), ("0.999", latency.p99_9)];
+    let known = quantiles.into_iter().filter_map(|(quantile, ns)| Some((quantile, ns? as f64 / 1e9)));
+    let mut samples: Vec<_> =
+        known.map(|(quantile, value)| sample("", Some(("quantile", quantile.to_owned())), value)).collect();
+    samples.push(sample("_sum", None, latency.mean as f64 / 1e9 * ops as f64));
+    samples.push(sample("_count", None, ops as f64));
+    samples
 }
 
 fn is_true(value: bool) -> f64 {
@@ -40,17 +57,21 @@ const METRICS: &[Metric] = &[
         plain(phase.figures.rate.bytes_per_second)
     }),
     ("skye_latency_seconds", "summary", "Latency of operations.", |phase| {
-        let Some(latency) = &phase.figures.latency_ns else { return Vec::new() };
-        let quantiles = [("0.5", latency.p50), ("0.99", latency.p99), ("0.999", latency.p99_9)];
-        let known = quantiles.into_iter().filter_map(|(quantile, ns)| Some((quantile, ns? as f64 / 1e9)));
-        let label = |quantile: &str| Some(("quantile", quantile.to_owned()));
-        let mut samples: Vec<_> =
-            known.map(|(quantile, value)| Sample { suffix: "", label: label(quantile), value }).collect();
-        let count = phase.counts.ops as f64;
-        samples.push(Sample { suffix: "_sum", label: None, value: latency.mean as f64 / 1e9 * count });
-        samples.push(Sample { suffix: "_count", label: None, value: count });
-        samples
+        let latency = phase.figures.latency_ns.iter();
+        latency.flat_map(|latency| summary(latency, phase.counts.ops, &[])).collect()
     }),
+    (
+        "skye_step_latency_seconds",
+        "summary",
+        "Latency of reads, writes, syncs and operations of mixes, where a test has several.",
+        |phase| {
+            let steps = operations(phase).into_iter().map(|operation| operation.step);
+            let known = steps.filter_map(|step| Some((step, step.latency_ns.as_ref()?)));
+            known
+                .flat_map(|(step, latency)| summary(latency, step.ops, &[("step", step.name.clone())]))
+                .collect()
+        },
+    ),
     ("skye_test_success", "gauge", "1 if the test ran to its end, else 0.", |phase| {
         plain(Some(is_true(phase.status == Status::Done)))
     }),
@@ -60,7 +81,7 @@ const METRICS: &[Metric] = &[
     ("skye_limiter", "gauge", "1, with the limiter as a label.", |phase| {
         let limiter = limiter_of(phase).map(|(limiter, _)| limiter.code().to_owned());
         limiter
-            .map(|code| Sample { suffix: "", label: Some(("limiter", code)), value: 1.0 })
+            .map(|code| Sample { suffix: "", labels: vec![("limiter", code)], value: 1.0 })
             .into_iter()
             .collect()
     }),
@@ -104,10 +125,10 @@ pub fn write(run: &Run) -> String {
         begin(&mut text, name, kind, meaning);
         for (slug, phase) in &phases {
             let of_test = labels(&[("test", slug)]);
-            for Sample { suffix, label, value } in samples(phase) {
-                let label =
-                    label.map_or(String::new(), |(key, value)| format!(",{}", labels(&[(key, &value)])));
-                let _ = writeln!(text, "{name}{suffix}{{{of_run},{of_test}{label}}} {value}");
+            for Sample { suffix, labels: own, value } in samples(phase) {
+                let own: String =
+                    own.iter().map(|(key, value)| format!(",{}", labels(&[(*key, value)]))).collect();
+                let _ = writeln!(text, "{name}{suffix}{{{of_run},{of_test}{own}}} {value}");
             }
         }
     }
@@ -143,6 +164,20 @@ mod tests {
     #[test]
     fn default_run_as_openmetrics() {
         insta::assert_snapshot!(write(&sample::run()));
+    }
+
+    #[test]
+    fn steps_are_summaries_with_their_names() {
+        let mut run = sample::run();
+        run.phases = vec![sample::rw()];
+        let text = write(&run);
+        let lines: Vec<_> = text.lines().filter(|line| line.starts_with("skye_step")).collect();
+        assert_eq!(lines.len(), 3 * 5);
+        assert!(
+            lines[7].contains(",step=\"write\",quantile=\"0.999\"}") && lines[7].ends_with(" 0.00041"),
+            "{text}"
+        );
+        assert!(lines[14].ends_with(",step=\"fdatasync\"} 15000"), "{text}");
     }
 
     #[test]

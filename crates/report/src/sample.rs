@@ -516,6 +516,39 @@ fn measure(phase: &mut PhaseRecord, ops_per_second: f64, [p50, p99, p99_9]: [u64
     });
 }
 
+fn step(name: &str, ops: u64, [p50, p99, p99_9]: [u64; 3]) -> Step {
+    Step {
+        elapsed_ns: None,
+        waiting_ns: None,
+        name: name.into(),
+        ops,
+        latency_ns: Some(Latency {
+            min: p50 / 2,
+            mean: p50,
+            p50: Some(p50),
+            p90: None,
+            p99: Some(p99),
+            p99_9: Some(p99_9),
+            max: p99_9,
+            ci95: None,
+            modes: Vec::new(),
+        }),
+        histogram: None,
+    }
+}
+
+/// Reads and writes at random, with a sync after each fourth write.
+pub(crate) fn rw() -> PhaseRecord {
+    let mut rw = phase("rw:rnd4k:t4:read=70:sync=4");
+    measure(&mut rw, 20_000.0, [91_000, 702_000, 4_100_000]);
+    rw.figures.steps = vec![
+        step("read", 140_000, [88_000, 120_000, 340_000]),
+        step("write", 60_000, [31_000, 77_000, 410_000]),
+        step("fdatasync", 15_000, [402_000, 980_000, 5_200_000]),
+    ];
+    rw
+}
+
 /// The default run of the design and the README, with two marked rows and limiters of every kind.
 pub(crate) fn run() -> Run {
     let (plan, environment) = plan_for(disk());
@@ -560,26 +593,7 @@ pub(crate) fn run() -> Run {
         device.bytes_per_app_byte = Some(3.12);
     }
     let fsync_steps = [("write", [9_000, 21_000, 80_000]), ("fdatasync", [212_000, 390_000, 1_990_000])];
-    phases[6].figures.steps = fsync_steps
-        .map(|(name, [p50, p99, p99_9])| Step {
-            elapsed_ns: None,
-            waiting_ns: None,
-            name: name.into(),
-            ops: 43_100,
-            latency_ns: Some(Latency {
-                min: p50 / 2,
-                mean: p50,
-                p50: Some(p50),
-                p90: None,
-                p99: Some(p99),
-                p99_9: Some(p99_9),
-                max: p99_9,
-                ci95: None,
-                modes: Vec::new(),
-            }),
-            histogram: None,
-        })
-        .into();
+    phases[6].figures.steps = fsync_steps.map(|(name, latencies)| step(name, 43_100, latencies)).into();
     let from_memory = Finding::NamesFromMemory { operations: Count(65_536) };
     phases[8].judged.notes.push(wording::note(from_memory, [Advice::ColdNames {}]));
     limited::all(&mut phases);

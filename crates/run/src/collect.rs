@@ -34,6 +34,11 @@ impl Distribution {
         self.0.saturating_record_n(upper_ns, count);
     }
 
+    /// Adds all latencies of another distribution.
+    fn merge(&mut self, other: &Self) {
+        other.buckets().into_iter().for_each(|(upper_ns, count)| self.add(upper_ns, count));
+    }
+
     /// Collects the latencies of some intervals.
     pub fn from_intervals(intervals: &[Interval]) -> Self {
         let mut all = Self::default();
@@ -91,6 +96,18 @@ impl Distribution {
         V2DeflateSerializer::new().serialize(&self.0, &mut bytes).ok()?;
         Some(STANDARD.encode(bytes))
     }
+}
+
+/// Returns the distribution of each name, in the order of their first steps: a verb may make the same call in several steps.
+pub fn by_name<'a>(names: &[&'a str], steps: Vec<Distribution>) -> Vec<(&'a str, Distribution)> {
+    let mut merged: Vec<(&str, Distribution)> = Vec::with_capacity(steps.len());
+    for (name, step) in names.iter().copied().zip(steps) {
+        match merged.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, sum)) => sum.merge(&step),
+            None => merged.push((name, step)),
+        }
+    }
+    merged
 }
 
 /// Buckets of an interval's latencies in documents, by power of two. Percentiles are made of finer ones.
@@ -399,6 +416,15 @@ mod tests {
         assert_eq!(intervals.iter().map(|interval| interval.ops).sum::<u64>(), 10_000);
         assert_eq!(intervals[0].length_ns, 4 * INTERVAL_NS);
         assert_eq!(intervals[0].ops, 4);
+    }
+
+    #[test]
+    fn steps_of_one_name_are_counted_together() {
+        let mut steps: Vec<Distribution> = (0..3).map(|_| Distribution::default()).collect();
+        steps.iter_mut().zip([100, 200, 300]).for_each(|(step, latency_ns)| step.add(latency_ns, latency_ns));
+        let merged = by_name(&["write", "write", "fdatasync"], steps);
+        let counts: Vec<_> = merged.iter().map(|(name, step)| (*name, step.count(), step.0.max())).collect();
+        assert_eq!(counts, [("write", 300, 200), ("fdatasync", 300, 301)]);
     }
 
     #[test]

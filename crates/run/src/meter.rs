@@ -468,7 +468,7 @@ impl PhaseSums {
         // The kernel's calls have other names than the steps.
         let is_its = |call: &str| match step {
             "read" => matches!(call, "read" | "pread64" | "preadv2"),
-            "write" | "synced write" => matches!(call, "write" | "pwrite64" | "pwritev2"),
+            "write" => matches!(call, "write" | "pwrite64" | "pwritev2"),
             "stat" => matches!(call, "stat" | "newfstatat" | "statx"),
             "discard" => matches!(call, "fallocate" | "ioctl"),
             "reflink" => call == "ioctl",

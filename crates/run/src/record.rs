@@ -93,7 +93,7 @@ pub fn record(
     let PhaseContext { plan, target, .. } = *context;
     let workload = &phase.workload;
     let data = workload.data();
-    let steps = task::steps(phase);
+    let steps = collect::by_name(&task::steps(phase), std::mem::take(&mut collected.steps));
     // Without files there is no cache for data to wait in.
     measured.times.cached_writes &= data.is_none() || phase.engine.needs_files();
     let (status, reason) = match (&measured.failure, context.is_interrupted, &measured.cut_short) {
@@ -112,9 +112,10 @@ pub fn record(
         "rmdir" => Some("unlink"),
         step => step.split(' ').next(),
     };
-    let is_alone = |name: &'static str| steps.iter().filter(|other| call(other) == call(name)).count() == 1;
+    let is_alone =
+        |name: &'static str| steps.iter().filter(|(other, _)| call(other) == call(name)).count() == 1;
     let is_mix = !task::operations(phase).is_empty();
-    let step = |(name, latencies): (&&'static str, &Distribution)| {
+    let step = |(name, latencies): &(&'static str, Distribution)| {
         let latency = latencies.latency();
         let elapsed_ns = latency.as_ref().map(|latency| latency.mean * latencies.count());
         Step {
@@ -234,7 +235,7 @@ pub fn record(
         slowest_calls: Some(collected.slowest_chunk_ns)
             .filter(|time_ns| *time_ns > 0)
             .map(|time_ns| SlowestCalls { calls: CHUNK_CALLS, time_ns }),
-        steps: steps.iter().zip(&collected.steps).map(step).filter(|step| step.ops > 0).collect(),
+        steps: steps.iter().map(step).filter(|step| step.ops > 0).collect(),
         steady: state.map(|state| state.steady),
         rounds: std::mem::take(&mut measured.rounds),
         zones: collected.zoned.iter().flat_map(Zoned::records).collect(),

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::operations::{Operation, operations};
 use crate::printable;
-use crate::text::{interval_cell, link, missing_reason, operation_cell};
+use crate::text::{Kind, interval_cell, link, missing_reason, operation_cell};
 
 /// Most repetitions that a card lists.
 const REPETITIONS_MAX: usize = 40;
@@ -38,18 +38,21 @@ struct Card {
     each: Vec<(u32, String)>,
     spec: String,
     engine: String,
-    /// Operations of a mix or a replay.
+    /// True if the operations are calls on data, which have MB/s in place of a share of the time and a limiter.
+    is_data: bool,
+    /// Operations or calls that have lines of their own.
     operations: Vec<Row>,
     figures: Vec<Figure>,
     evidence: Vec<(&'static str, String)>,
 }
 
-/// An operation of a mix or a replay.
+/// An operation of a mix or a replay, or a call.
 struct Row {
     name: String,
     time: String,
+    megabytes: String,
     rate: String,
-    latencies: [String; 2],
+    latencies: [String; 3],
     limiter: String,
 }
 
@@ -57,6 +60,7 @@ fn operation(of: Operation<'_>) -> Row {
     Row {
         name: of.name(),
         time: of.time(),
+        megabytes: of.megabytes(),
         rate: of.rate(),
         latencies: of.latencies(),
         limiter: of.verdict.map_or(String::new(), |verdict| operation_cell(verdict, usize::MAX)),
@@ -115,6 +119,7 @@ fn card(test: &Test<'_>, target: &Target) -> Card {
         },
         spec: printable(&phase.spec),
         engine: printable(&engine),
+        is_data: Kind::from_phase(phase) == Kind::Data,
         operations: operations(phase).into_iter().map(operation).collect(),
         figures: figures.into_iter().flatten().collect(),
         evidence: facts.map(|(name, fact)| (name, printable(&fact))).collect(),

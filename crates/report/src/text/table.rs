@@ -239,13 +239,17 @@ pub fn clients(phase: &PhaseRecord, style: &Style) -> Option<String> {
     Some(style.finish(rendered.finish()))
 }
 
-/// Renders the operations of a mix or a replay as lines below their row, the one with most of the time first.
+/// Renders the operations or the calls of a test as lines below its row.
 fn operations(phase: &PhaseRecord, widths: &Widths, style: &Style) -> Vec<String> {
-    let columns = widths.columns(Kind::Files, style);
+    let kind = Kind::from_phase(phase);
+    let columns = widths.columns(kind, style);
     let line = |operation: Operation<'_>| {
         let mut line = Line::default();
         line.put_left(INDENT + 2, &operation.name(), DIM);
-        line.put_right(columns.megabytes_end, &operation.time(), DIM);
+        match kind {
+            Kind::Files => line.put_right(columns.megabytes_end, &operation.time(), DIM),
+            Kind::Data => line.put_decimal(columns.megabytes_end, &operation.megabytes(), DIM),
+        }
         line.put_decimal(columns.ops_end, &operation.rate(), DIM);
         for (end, latency) in columns.latency_ends.into_iter().zip(operation.latencies()) {
             if let Some(end) = end {
@@ -474,6 +478,21 @@ mod tests {
             let text = sample::plain(&table(&phases, &Widths::from_phases(&phases), &style));
             assert!(text.lines().all(|line| line.chars().count() <= width), "{text}");
             text
+        };
+        insta::assert_snapshot!(format!("{}\n\n{}", rendered(130), rendered(80)));
+    }
+
+    #[test]
+    fn reads_writes_and_syncs_have_separate_lines() {
+        let mut alone = sample::rw();
+        alone.figures.steps.truncate(1);
+        let mut rewrite = sample::rw();
+        (rewrite.name, rewrite.label) = ("rewrite".into(), "4K rnd   q1".into());
+        rewrite.figures.steps.truncate(2);
+        let phases = [sample::rw(), alone, rewrite];
+        let rendered = |width: usize| {
+            let style = Style { has_unicode: true, width };
+            sample::plain(&table(&phases, &Widths::from_phases(&phases), &style))
         };
         insta::assert_snapshot!(format!("{}\n\n{}", rendered(130), rendered(80)));
     }

@@ -14,6 +14,7 @@ use crate::facts::places_text;
 use crate::headline::headline;
 use crate::layers::{self, LayerRow};
 use crate::numbers::{MISSING, amount, percent};
+use crate::operations::operations;
 use crate::{printable, slug};
 
 /// The sources of evidence, and the names of their lines.
@@ -50,6 +51,9 @@ fn block(row: usize, run: &Run, style: &Style) -> String {
     let table = layer_table(phase, &run.environment.target, style);
     line("requests", wording::layer_path(phase).map(|path| path.text).filter(|_| table.is_empty()));
     line("steps", wording::steps(phase));
+    for operation in operations(phase).iter().filter(|operation| operation.verdict.is_none()) {
+        line(&operation.name(), Some(percentiles(operation.latencies())));
+    }
     for verdict in &verdict {
         for (operation, told) in verdict.operations.iter().zip(wording::operations(&verdict.operations)) {
             line(&printable(&operation.operation), Some(told));
@@ -149,11 +153,15 @@ fn figures(phase: &PhaseRecord) -> String {
     rates.extend(operations.filter(|_| rates.first().is_some_and(|rate| rate.contains("MB/s"))));
     let interval = Some(interval_cell(phase)).filter(|cell| cell != MISSING);
     let interval = interval.map_or(String::new(), |cell| format!(" ± {}", cell.replace('%', " %")));
-    let latencies = latency_cells(phase).into_iter().zip(["p50", "p99", "p99.9"]);
-    let latencies: Vec<_> =
-        latencies.filter(|(cell, _)| cell != MISSING).map(|(cell, name)| format!("{name} {cell}")).collect();
-    let latencies = if latencies.is_empty() { String::new() } else { format!("; {}", latencies.join(", ")) };
+    let latencies = percentiles(latency_cells(phase));
+    let latencies = if latencies.is_empty() { latencies } else { format!("; {latencies}") };
     format!("{}{interval}{latencies}", rates.join(", "))
+}
+
+/// "p50 6.91 ms, p99 12.8 ms, p99.9 20.1 ms", without those that are not known.
+fn percentiles(cells: [String; 3]) -> String {
+    let named = cells.into_iter().zip(["p50", "p99", "p99.9"]).filter(|(cell, _)| cell != MISSING);
+    named.map(|(cell, name)| format!("{name} {cell}")).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
