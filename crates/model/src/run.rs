@@ -54,6 +54,7 @@ mod clients;
 mod columns;
 mod counters;
 mod evidence;
+mod latency;
 mod load;
 mod place;
 mod rate;
@@ -69,6 +70,7 @@ pub use evidence::{
     OperationVerdict, Pressures, RankedLimiter, Reclaim, Response, SampledThreads, Sensitivity, SystemUse,
     THREADS_PER_SAMPLE_MAX, Verdict, WaitChannel, sources,
 };
+pub use latency::{ChosenPercentile, Ends, Latency, LatencyIntervals, Mode};
 pub use load::{Flow, Load};
 pub use place::Place;
 pub use rate::EFFECTIVE_SAMPLES_MIN;
@@ -96,6 +98,9 @@ document! {
         /// The run that it was measured in turns with; absent where it was measured alone.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub pairing: Option<Pairing>,
+        /// Percentiles that tables show, in percent, ascending; absent where the user chose none.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pub percentiles: Vec<f64>,
         /// Seed of offsets and data; the same seed repeats them.
         pub seed: u64,
         /// The plan of the run.
@@ -620,60 +625,6 @@ document! {
         pub low_ops_per_second: f64,
         /// Its upper end.
         pub high_ops_per_second: f64,
-    }
-
-    /// A latency distribution in numbers. Percentiles are null where there are too few samples to know them.
-    pub struct Latency {
-        /// Smallest.
-        pub min: u64,
-        /// Arithmetic mean.
-        pub mean: u64,
-        /// Half of the operations took at most this.
-        pub p50: Option<u64>,
-        /// 90 % took at most this.
-        pub p90: Option<u64>,
-        /// 99 % took at most this.
-        pub p99: Option<u64>,
-        /// 99.9 % took at most this.
-        pub p99_9: Option<u64>,
-        /// Largest: a single observation.
-        pub max: u64,
-        /// 95 % intervals of the percentiles; null in documents of older versions, and where there were too few
-        /// intervals.
-        #[serde(default)]
-        pub ci95: Option<LatencyIntervals>,
-        /// Peaks of the distribution, where there are several kinds of operations by latency; the fastest first. The
-        /// mean is meaningless then.
-        #[serde(default)]
-        pub modes: Vec<Mode>,
-    }
-
-    /// 95 % intervals of percentiles.
-    pub struct LatencyIntervals {
-        /// Interval of the median.
-        pub p50: Option<Ends>,
-        /// Interval of the 90th percentile.
-        pub p90: Option<Ends>,
-        /// Interval of the 99th percentile.
-        pub p99: Option<Ends>,
-        /// Interval of the 99.9th percentile.
-        pub p99_9: Option<Ends>,
-    }
-
-    /// The ends of an interval.
-    pub struct Ends {
-        /// Lower end.
-        pub low: u64,
-        /// Upper end.
-        pub high: u64,
-    }
-
-    /// One of several peaks of a latency distribution.
-    pub struct Mode {
-        /// Median latency of its operations.
-        pub at_ns: u64,
-        /// Share of all operations, 0 to 1.
-        pub share: f64,
     }
 
     /// One kind of call that operations consist of.

@@ -1,10 +1,10 @@
 //! CSV with one line per phase, for spreadsheets and scripts: RFC 4180, units in the names of the columns.
 
-use model::Run;
 use model::run::{Confidence, Latency, PhaseRecord, Steady, Step};
+use model::{Percentile, Run};
 
 use crate::operations::is_sync;
-use crate::{printable, slug, zones};
+use crate::{percentiles, printable, slug, zones};
 
 /// One cell.
 pub(crate) enum Cell {
@@ -37,9 +37,30 @@ fn figure(value: Option<f64>) -> Cell {
 
 /// Writes the phases of the run as CSV with a heading. Unknown values are empty cells.
 pub fn write(run: &Run) -> String {
-    let heading: Vec<_> = columns().iter().map(|(name, _)| *name).collect();
-    let cells = |phase| columns().iter().map(|(_, cell)| cell(run, phase)).collect();
+    let others = percentiles::extra_percentiles(run);
+    let names = columns().iter().map(|(name, _)| (*name).to_owned());
+    let heading: Vec<_> = names.chain(others.iter().flat_map(other_names)).collect();
+    let cells = |phase| {
+        let usual = columns().iter().map(|(_, cell)| cell(run, phase));
+        usual.chain(others.iter().flat_map(|wanted| other_cells(phase, *wanted))).collect()
+    };
+    let heading: Vec<_> = heading.iter().map(String::as_str).collect();
     to_csv(&heading, run.phases.iter().map(cells).collect())
+}
+
+/// Names of the last columns, for a percentile that the user chose: "latency_p99_99_ns" and those of the steps.
+fn other_names(wanted: &Percentile) -> [String; 4] {
+    let name = wanted.name().replace('.', "_");
+    ["", "read_", "write_", "sync_"].map(|step| format!("{step}latency_{name}_ns"))
+}
+
+/// Cells of these columns.
+fn other_cells(phase: &PhaseRecord, wanted: Percentile) -> [Cell; 4] {
+    let of = |latency: Option<&Latency>| {
+        optional(latency.and_then(|latency| percentiles::value_ns(latency, wanted)))
+    };
+    let of_step = |is_its| of(find_step(phase, is_its).and_then(|step| step.latency_ns.as_ref()));
+    [of(phase.figures.latency_ns.as_ref()), of_step(is_read), of_step(is_write), of_step(is_sync)]
 }
 
 /// Writes a heading, and lines with the same number of cells, as CSV.
@@ -232,8 +253,11 @@ fn latency(phase: &PhaseRecord, of: fn(&Latency) -> Option<u64>) -> Cell {
 
 /// A value of a test's step of that kind; empty for tests without one.
 fn step(phase: &PhaseRecord, is_its: fn(&Step) -> bool, of: fn(&Step, &Latency) -> Option<u64>) -> Cell {
-    let found = phase.figures.steps.iter().find(|step| is_its(step));
-    optional(found.and_then(|step| of(step, step.latency_ns.as_ref()?)))
+    optional(find_step(phase, is_its).and_then(|step| of(step, step.latency_ns.as_ref()?)))
+}
+
+fn find_step(phase: &PhaseRecord, is_its: fn(&Step) -> bool) -> Option<&Step> {
+    phase.figures.steps.iter().find(|step| is_its(step))
 }
 
 fn is_read(step: &Step) -> bool {
@@ -265,6 +289,7 @@ fn notes(phase: &PhaseRecord) -> String {
 mod tests {
     use super::*;
     use crate::sample;
+    use model::run::ChosenPercentile;
     use proptest::prelude::*;
 
     #[test]
@@ -288,6 +313,22 @@ mod tests {
         let all = "140000,88000,120000,340000,60000,31000,77000,410000,15000,402000,980000,5200000";
         assert_eq!(ends[1], all.rsplit(',').collect::<Vec<_>>());
         assert_eq!(ends[2], [""; 12]);
+    }
+
+    #[test]
+    fn chosen_percentiles_are_the_last_columns() {
+        let mut run = sample::run();
+        run.phases = vec![sample::rw()];
+        run.percentiles = vec![50.0, 99.99];
+        let chosen = vec![ChosenPercentile { percent: 99.99, ns: 7_000_000 }];
+        run.phases[0].figures.latency_ns.as_mut().unwrap().chosen = chosen.clone();
+        run.phases[0].figures.steps[1].latency_ns.as_mut().unwrap().chosen = chosen;
+        let text = write(&run);
+        let ends: Vec<_> =
+            text.lines().map(|line| line.rsplitn(5, ',').take(4).collect::<Vec<_>>()).collect();
+        assert_eq!(ends[0][3], "latency_p99_99_ns");
+        assert_eq!(ends[0][0], "sync_latency_p99_99_ns");
+        assert_eq!(ends[1], ["", "7000000", "", "7000000"]);
     }
 
     #[test]

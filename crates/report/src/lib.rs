@@ -26,6 +26,7 @@ pub mod live;
 pub mod markdown;
 pub mod openmetrics;
 mod operations;
+pub mod percentiles;
 pub(crate) use model::numbers;
 #[cfg(test)]
 mod sample;

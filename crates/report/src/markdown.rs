@@ -1,14 +1,14 @@
 //! GitHub Markdown for tickets and pages: a run as on the screen.
 
-use model::Run;
 use model::run::{Mark, PhaseRecord};
+use model::{Percentile, Run};
 
 use crate::operations::operations;
 use crate::text::{
     Kind, Remark, allow_breaks, confidence_text, interval_cell, latency_cells, mark, megabytes_cell,
     missing_reason, ops_cell, remarks, title, words,
 };
-use crate::{answer, printable};
+use crate::{answer, percentiles, printable};
 
 /// Writes the run as Markdown: the title, the answer, the tables, and the marked rows with their reasons.
 pub fn write(run: &Run) -> String {
@@ -18,7 +18,7 @@ pub fn write(run: &Run) -> String {
         let phases: Vec<_> = run.phases.iter().filter(|phase| Kind::from_phase(phase) == kind).collect();
         if !phases.is_empty() {
             text.push('\n');
-            table(&mut text, kind, &phases);
+            table(&mut text, kind, &phases, &percentiles::in_files(run));
         }
     }
     let remarks = remarks(&run.phases);
@@ -42,13 +42,15 @@ fn limited_by(phase: &PhaseRecord) -> Option<String> {
     })
 }
 
-fn table(text: &mut String, kind: Kind, phases: &[&PhaseRecord]) {
-    text.push_str(match kind {
-        Kind::Data => {
-            "| data | | MB/s | IOPS | ± | p50 | p99 | p99.9 | limited by | |\n|:---|:---|---:|---:|---:|---:|---:|---:|:---|:---|\n"
-        }
-        Kind::Files => "| files | | ops/s | ± | p50 | p99 | p99.9 | limited by | |\n|:---|:---|---:|---:|---:|---:|---:|:---|:---|\n",
-    });
+fn table(text: &mut String, kind: Kind, phases: &[&PhaseRecord], wanted: &[Percentile]) {
+    let first = match kind {
+        Kind::Data => "| data | | MB/s | IOPS | ± |",
+        Kind::Files => "| files | | ops/s | ± |",
+    };
+    let names: String = wanted.iter().map(|wanted| format!(" {} |", wanted.name())).collect();
+    let numbers = first.matches('|').count() - 3 + wanted.len();
+    let line = format!("|:---|:---|{}:---|:---|", "---:|".repeat(numbers));
+    text.push_str(&format!("{first}{names} limited by | |\n{line}\n"));
     for phase in phases {
         let repetition = if phase.repetition > 1 { format!(" #{}", phase.repetition) } else { String::new() };
         let mut cells = vec![escaped(&phase.name), format!("{}{repetition}", escaped(&phase.label))];
@@ -56,8 +58,8 @@ fn table(text: &mut String, kind: Kind, phases: &[&PhaseRecord]) {
         match missing_reason(phase) {
             // The reason goes into the last column, the only one whose width does not matter.
             Some(reason) => {
-                let empty = if kind == Kind::Data { 7 } else { 6 };
-                cells.extend(std::iter::repeat_n(String::new(), empty));
+                let empty = if kind == Kind::Data { 4 } else { 3 };
+                cells.extend(std::iter::repeat_n(String::new(), empty + wanted.len()));
                 cells.push(format!("{sign} {}", escaped(&reason)));
             }
             None => {
@@ -66,7 +68,7 @@ fn table(text: &mut String, kind: Kind, phases: &[&PhaseRecord]) {
                 }
                 cells.push(ops_cell(phase));
                 cells.push(interval_cell(phase));
-                cells.extend(latency_cells(phase));
+                cells.extend(latency_cells(phase, wanted));
                 cells.push(escaped(&limited_by(phase).unwrap_or_default()));
                 cells.push(sign.to_owned());
             }
@@ -78,7 +80,7 @@ fn table(text: &mut String, kind: Kind, phases: &[&PhaseRecord]) {
                 cells.push(operation.megabytes());
             }
             cells.extend([operation.rate(), String::new()]);
-            cells.extend(operation.latencies());
+            cells.extend(operation.latencies(wanted));
             cells.extend([String::new(), String::new()]);
             text.push_str(&format!("| {} |\n", cells.join(" | ")));
         }

@@ -6,13 +6,13 @@
 
 use std::fmt::Write;
 
-use model::Run;
 use model::run::{Latency, PhaseRecord, RunStatus, Status, Trust};
+use model::{Percentile, Run};
 
 use crate::answer::trust;
 use crate::operations::operations;
 use crate::text::limiter_of;
-use crate::{printable, slug, time};
+use crate::{percentiles, printable, slug, time};
 
 /// Value of a metric, with the end of its name and its own labels.
 struct Sample {
@@ -22,23 +22,29 @@ struct Sample {
 }
 
 /// Name, type, meaning, and values.
-type Metric = (&'static str, &'static str, &'static str, fn(&PhaseRecord) -> Vec<Sample>);
+type Metric = (&'static str, &'static str, &'static str, fn(&PhaseRecord, &[Percentile]) -> Vec<Sample>);
 
 fn plain(value: Option<f64>) -> Vec<Sample> {
     value.map(|value| Sample { suffix: "", labels: Vec::new(), value }).into_iter().collect()
 }
 
 /// The samples of a latency, all with the same labels.
-fn summary(latency: &Latency, ops: u64, labels: &[(&'static str, String)]) -> Vec<Sample> {
+fn summary(
+    latency: &Latency,
+    wanted: &[Percentile],
+    ops: u64,
+    labels: &[(&'static str, String)],
+) -> Vec<Sample> {
     let sample = |suffix, more: Option<(&'static str, String)>, value| Sample {
         suffix,
         labels: labels.iter().cloned().chain(more).collect(),
         value,
     };
-    let quantiles = [("0.5", latency.p50), ("0.99", latency.p99), ("0.999", latency.p99_9)];
-    let known = quantiles.into_iter().filter_map(|(quantile, ns)| Some((quantile, ns? as f64 / 1e9)));
+    let known = wanted
+        .iter()
+        .filter_map(|wanted| Some((wanted.share(), percentiles::value_ns(latency, *wanted)? as f64 / 1e9)));
     let mut samples: Vec<_> =
-        known.map(|(quantile, value)| sample("", Some(("quantile", quantile.to_owned())), value)).collect();
+        known.map(|(quantile, value)| sample("", Some(("quantile", quantile.to_string())), value)).collect();
     samples.push(sample("_sum", None, latency.mean as f64 / 1e9 * ops as f64));
     samples.push(sample("_count", None, ops as f64));
     samples
@@ -50,35 +56,37 @@ fn is_true(value: bool) -> f64 {
 
 /// Metrics of tests. A file replaces the one before, so nothing counts up.
 const METRICS: &[Metric] = &[
-    ("skye_operations_per_second", "gauge", "Headline rate.", |phase| {
+    ("skye_operations_per_second", "gauge", "Headline rate.", |phase, _| {
         plain(phase.figures.rate.ops_per_second)
     }),
-    ("skye_bytes_per_second", "gauge", "Headline rate in bytes.", |phase| {
+    ("skye_bytes_per_second", "gauge", "Headline rate in bytes.", |phase, _| {
         plain(phase.figures.rate.bytes_per_second)
     }),
-    ("skye_latency_seconds", "summary", "Latency of operations.", |phase| {
+    ("skye_latency_seconds", "summary", "Latency of operations.", |phase, wanted| {
         let latency = phase.figures.latency_ns.iter();
-        latency.flat_map(|latency| summary(latency, phase.counts.ops, &[])).collect()
+        latency.flat_map(|latency| summary(latency, wanted, phase.counts.ops, &[])).collect()
     }),
     (
         "skye_step_latency_seconds",
         "summary",
         "Latency of reads, writes, syncs and operations of mixes, where a test has several.",
-        |phase| {
+        |phase, wanted| {
             let steps = operations(phase).into_iter().map(|operation| operation.step);
             let known = steps.filter_map(|step| Some((step, step.latency_ns.as_ref()?)));
             known
-                .flat_map(|(step, latency)| summary(latency, step.ops, &[("step", step.name.clone())]))
+                .flat_map(|(step, latency)| {
+                    summary(latency, wanted, step.ops, &[("step", step.name.clone())])
+                })
                 .collect()
         },
     ),
-    ("skye_test_success", "gauge", "1 if the test ran to its end, else 0.", |phase| {
+    ("skye_test_success", "gauge", "1 if the test ran to its end, else 0.", |phase, _| {
         plain(Some(is_true(phase.status == Status::Done)))
     }),
-    ("skye_trusted", "gauge", "1 if the number is valid, else 0.", |phase| {
+    ("skye_trusted", "gauge", "1 if the number is valid, else 0.", |phase, _| {
         plain(Some(is_true(phase.figures.rate.ops_per_second.is_some() && trust(phase) == Trust::Ok)))
     }),
-    ("skye_limiter", "gauge", "1, with the limiter as a label.", |phase| {
+    ("skye_limiter", "gauge", "1, with the limiter as a label.", |phase, _| {
         let limiter = limiter_of(phase).map(|(limiter, _)| limiter.code().to_owned());
         limiter
             .map(|code| Sample { suffix: "", labels: vec![("limiter", code)], value: 1.0 })
@@ -121,11 +129,12 @@ pub fn write(run: &Run) -> String {
         phases.retain(|(known, _)| *known != name);
         phases.push((name, phase));
     }
+    let wanted = percentiles::in_files(run);
     for (name, kind, meaning, samples) in METRICS {
         begin(&mut text, name, kind, meaning);
         for (slug, phase) in &phases {
             let of_test = labels(&[("test", slug)]);
-            for Sample { suffix, labels: own, value } in samples(phase) {
+            for Sample { suffix, labels: own, value } in samples(phase, &wanted) {
                 let own: String =
                     own.iter().map(|(key, value)| format!(",{}", labels(&[(*key, value)]))).collect();
                 let _ = writeln!(text, "{name}{suffix}{{{of_run},{of_test}{own}}} {value}");

@@ -1,14 +1,14 @@
-//! Parts of a test, as tables show them below its row: operations of a mix or a replay, reads and writes of `rw`, and the
-//! calls of tests with syncs.
+//! Parts of a test, as tables show them below its row. They are operations of a mix or a replay, reads and writes of `rw`,
+//! and calls of tests with syncs.
 
 use std::cmp::Reverse;
 
 use model::run::{OperationVerdict, PhaseRecord, Step};
-use model::{DataVerb, FileVerb};
+use model::{DataVerb, FileVerb, Percentile};
 
-use crate::numbers::{MISSING, amount, latency, percent};
-use crate::printable;
+use crate::numbers::{MISSING, amount, percent};
 use crate::text::Kind;
+use crate::{percentiles, printable};
 
 /// Names of steps that only make data durable.
 const SYNCS: [&str; 2] = ["fdatasync", "fsync"];
@@ -94,13 +94,8 @@ impl Operation<'_> {
         amount(self.ops_per_second).unwrap_or_else(|| MISSING.into())
     }
 
-    /// The median latency, the 99th percentile and the 99.9th.
-    pub fn latencies(&self) -> [String; 3] {
-        let percentiles = self
-            .step
-            .latency_ns
-            .as_ref()
-            .map_or([None; 3], |latency| [latency.p50, latency.p99, latency.p99_9]);
-        percentiles.map(|value| value.map_or_else(|| MISSING.into(), latency))
+    /// Percentiles of its latency.
+    pub fn latencies(&self, wanted: &[Percentile]) -> Vec<String> {
+        percentiles::cells(self.step.latency_ns.as_ref(), wanted)
     }
 }

@@ -67,6 +67,7 @@ impl Distribution {
             p90: self.quantile(0.9),
             p99: self.quantile(0.99),
             p99_9: self.quantile(0.999),
+            chosen: Vec::new(),
             max: self.0.max(),
             ci95: None,
             modes: Vec::new(),

@@ -14,7 +14,7 @@ use clap::{
 use model::request::{Allow, Flag, FlagValue, Percent, Request, RequestOption, Seconds};
 use model::size::Size;
 use model::workload::MixName;
-use model::{DataVerb, FileVerb, spec};
+use model::{DataVerb, FileVerb, Percentiles, spec};
 use report::compare::Limit;
 
 use crate::CommandResult;
@@ -488,6 +488,10 @@ pub struct FormArguments {
     /// Write rates, latencies and limiters as OpenMetrics, for Prometheus' textfile collector; - is stdout.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub openmetrics: Option<PathBuf>,
+    /// Percentiles of latencies to show, ascending, at most 8, such as 50,99,99.9,99.99 [default: 50 and 99; in files also
+    /// 99.9].
+    #[arg(long, value_name = "LIST")]
+    pub percentiles: Option<Percentiles>,
     /// Print one line, for chats and monitoring.
     #[arg(long, conflicts_with = "quiet")]
     pub summary: bool,

@@ -794,6 +794,7 @@ impl Driver {
             command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
             label: self.plan.label.clone(),
             pairing,
+            percentiles: Vec::new(),
             seed: self.seed,
             plan: self.plan,
             environment: self.environment,

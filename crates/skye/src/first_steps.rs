@@ -83,12 +83,14 @@ pub fn topic(topic: HelpTopic) -> CommandResult {
         HelpTopic::Spec => markdown(SPEC, &style),
         HelpTopic::Csv => text::index(
             wording::COLUMNS,
-            "Names end with the unit. Unknown values are empty. New columns come last.",
+            "Names end with the unit. Unknown values are empty. New columns come last, and after them those of \
+             --percentiles, such as latency_p99_99_ns.",
             &style,
         ),
         HelpTopic::Prometheus => text::index(
             &report::openmetrics::help(),
-            "Labels: host, target, clients, plan (--label, otherwise the preset) and test. Files in one directory of the \
+            "Labels: host, target, clients, plan (--label, otherwise the preset) and test; of \
+             latencies also quantile and step. Files in one directory of the \
              collector need different ones.",
             &style,
         ),

@@ -8,8 +8,9 @@ use std::time::{Instant, SystemTime};
 use fleet::Clients;
 use model::plan;
 use model::run::{Environment, PhaseRecord, Run, Trust};
-use model::{Machine, Plan, Request};
+use model::{Machine, Percentiles, Plan, Request};
 use observe::Root;
+use report::percentiles;
 use report::text::{self, Detail, Kind, Style, Widths};
 
 use crate::CommandResult;
@@ -101,7 +102,12 @@ pub fn run(arguments: &RunArguments, detail: Detail) -> CommandResult {
     let shows_rows = !arguments.quiet && terminal::is_visible();
     let observer = shows_text.then(|| -> Box<dyn RunObserver> {
         match shows_rows {
-            true => Box::new(Rows { style, last_kind: None, lines: Rc::clone(&rows) }),
+            true => Box::new(Rows {
+                style,
+                percentiles: arguments.forms.percentiles.clone(),
+                last_kind: None,
+                lines: Rc::clone(&rows),
+            }),
             false => Box::new(Reader),
         }
     });
@@ -118,7 +124,10 @@ pub fn run(arguments: &RunArguments, detail: Detail) -> CommandResult {
         environment,
         plan,
     };
-    let ended = driver::drive(setup, side, &root, &machine);
+    let mut ended = driver::drive(setup, side, &root, &machine);
+    if let Some(wanted) = &arguments.forms.percentiles {
+        percentiles::choose(&mut ended.run, wanted);
+    }
     let printed = shows_text.then(|| RunOutput { detail, style, rows: rows.get() });
     finish(arguments, ended, &keeping, printed.as_ref())
 }
@@ -203,6 +212,8 @@ fn documents(arguments: &RunArguments) -> impl Iterator<Item = &Path> {
 /// Rows on a terminal while the run goes on. At the end, the answer is written over them.
 struct Rows {
     style: Style,
+    /// Percentiles that the user chose.
+    percentiles: Option<Percentiles>,
     last_kind: Option<Kind>,
     /// Lines that were written.
     lines: Rc<Cell<Lines>>,
@@ -238,7 +249,7 @@ impl RunObserver for Rows {
         before: Option<&PhaseRecord>,
     ) -> Result<(), Failure> {
         let kind = Kind::from_phase(record);
-        let widths = Widths::from_plan(plan);
+        let widths = Widths::from_plan(plan).with_percentiles(self.percentiles.as_ref());
         let mut lines = Vec::new();
         if self.last_kind != Some(kind) {
             if self.last_kind.is_some() {
@@ -249,7 +260,12 @@ impl RunObserver for Rows {
         } else if before.is_some_and(|before| text::is_group_boundary(before, record)) {
             lines.push(String::new());
         }
-        lines.push(text::row(record, &widths, &self.style));
+        let stated = self.percentiles.as_ref().map(|wanted| {
+            let mut record = record.clone();
+            percentiles::state(&mut record, wanted);
+            record
+        });
+        lines.push(text::row(stated.as_ref().unwrap_or(record), &widths, &self.style));
         lines.extend(text::clients(record, &self.style));
         let Lines { written, printed } = self.lines.get();
         let printed = if written == 0 { terminal::message_count() } else { printed };

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use model::UserError;
 use report::list::{Entry, Summary};
-use report::slug;
 use report::text::Detail;
 use report::trend::RunSummary;
+use report::{percentiles, slug};
 use run::ceilings::MEMORY;
 use run::{CleanOutcome, hang_detection};
 
@@ -26,7 +26,9 @@ pub fn report(arguments: &ReportArguments, detail: Detail) -> CommandResult {
     let path = store::find(&arguments.run).map_err(Failure::Refused)?;
     let text = store::text(&path).map_err(Failure::Refused)?;
     if let Some(found) = front_ends::found_in(&text) {
-        let wants_more = arguments.forms.summary || forms.iter().any(|(file, _)| file.is_some());
+        let wants_more = arguments.forms.summary
+            || arguments.forms.percentiles.is_some()
+            || forms.iter().any(|(file, _)| file.is_some());
         return match wants_more || arguments.rejudge {
             false => found.show(&path.to_string_lossy()),
             true => Err(Failure::Refused(format!(
@@ -46,6 +48,9 @@ pub fn report(arguments: &ReportArguments, detail: Detail) -> CommandResult {
     if arguments.rejudge {
         judge::rejudge(&mut run);
         run.phases.iter_mut().for_each(wording::fill);
+    }
+    if let Some(wanted) = &arguments.forms.percentiles {
+        percentiles::choose(&mut run, wanted);
     }
     let mut written = false;
     for (file, form) in forms {

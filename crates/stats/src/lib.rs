@@ -30,7 +30,7 @@ pub use comparison::{
 };
 pub use interval::{Interval, VALUES_MIN, independent, interval_of_mean, prediction_interval};
 pub use modes::{Mode, modes};
-pub use quantiles::{Quantile, quantiles};
+pub use quantiles::{Quantile, are_known, quantiles};
 pub use rate::{Analysis, STEADY_TICKS, Segment, Tick, analyse};
 pub use repeats::{RepeatedTest, repeat_distance};
 pub use rounds::{EXCURSION_MAX, SLOPE_MAX, WINDOW_ROUNDS, Window, steady_round, window};

@@ -71,6 +71,12 @@ pub fn quantiles(intervals: &[Vec<(u64, u64)>], wanted: &[f64], seed: u64) -> Ve
     answers.collect()
 }
 
+/// Returns which of the percentiles `wanted` are known, by the rule of [`quantiles`] alone.
+pub fn are_known(intervals: &[Vec<(u64, u64)>], wanted: &[f64]) -> Vec<bool> {
+    let bucket_counts = BucketCounts::new(intervals);
+    wanted.iter().map(|share| bucket_counts.place(*share).is_some()).collect()
+}
+
 /// All intervals over the same buckets.
 struct BucketCounts {
     /// Upper ends of all buckets with counts, ascending.

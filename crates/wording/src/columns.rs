@@ -89,7 +89,7 @@ pub const COLUMNS: &[(&str, &str)] = &[
     ("write_latency_p50_ns", "half of them took at most this"),
     ("write_latency_p99_ns", "99 % took at most this"),
     ("write_latency_p99_9_ns", "99.9 % took at most this"),
-    ("sync_ops", "number of syncs that are calls of their own"),
+    ("sync_ops", "number of separate calls that sync"),
     ("sync_latency_p50_ns", "half of them took at most this"),
     ("sync_latency_p99_ns", "99 % took at most this"),
     ("sync_latency_p99_9_ns", "99.9 % took at most this"),

@@ -149,7 +149,7 @@ pub const FIO_KEYS: &[FioKey] = &[
     key(
         &["clat_percentiles", "lat_percentiles", "slat_percentiles", "percentile_list"],
         Always,
-        "documents have p50, p90, p99, p99.9 and the histogram; the table shows p50 and p99",
+        "`--percentiles` of `skye run` and `skye report` chooses them; documents have the histogram",
     ),
     key(
         &[

@@ -3,6 +3,7 @@
 use askama::Template;
 use model::run::PhaseRecord;
 use model::target::Target;
+use model::{Percentile, Run};
 
 use super::evidence::evidence;
 use super::test::{Chip, Test, chip, trust_word};
@@ -11,8 +12,8 @@ use super::{
     Figure, Markup, ceiling_notes, heat, latency, layers, rendered, results, rounds, timeline, zones,
 };
 use crate::operations::{Operation, operations};
-use crate::printable;
 use crate::text::{Kind, interval_cell, link, missing_reason, operation_cell};
+use crate::{percentiles, printable};
 
 /// Most repetitions that a card lists.
 const REPETITIONS_MAX: usize = 40;
@@ -20,6 +21,8 @@ const REPETITIONS_MAX: usize = 40;
 #[derive(Template)]
 #[template(path = "cards.html", whitespace = "minimize")]
 struct Cards {
+    /// Names of the percentiles of operations.
+    percentiles: Vec<String>,
     cards: Vec<Card>,
 }
 
@@ -40,7 +43,7 @@ struct Card {
     engine: String,
     /// True if the operations are calls on data, which have MB/s in place of a share of the time and a limiter.
     is_data: bool,
-    /// Operations or calls that have lines of their own.
+    /// Operations or calls below the row.
     operations: Vec<Row>,
     figures: Vec<Figure>,
     evidence: Vec<(&'static str, String)>,
@@ -52,28 +55,31 @@ struct Row {
     time: String,
     megabytes: String,
     rate: String,
-    latencies: [String; 3],
+    /// The percentiles with their names.
+    latencies: Vec<(String, String)>,
     limiter: String,
 }
 
-fn operation(of: Operation<'_>) -> Row {
+fn operation(of: Operation<'_>, wanted: &[Percentile]) -> Row {
     Row {
         name: of.name(),
         time: of.time(),
         megabytes: of.megabytes(),
         rate: of.rate(),
-        latencies: of.latencies(),
+        latencies: wanted.iter().map(|wanted| wanted.name()).zip(of.latencies(wanted)).collect(),
         limiter: of.verdict.map_or(String::new(), |verdict| operation_cell(verdict, usize::MAX)),
     }
 }
 
 /// The section; `None` for a run without tests.
-pub(super) fn section(tests: &[Test<'_>], target: &Target) -> Option<Markup> {
-    let cards = tests.iter().map(|test| card(test, target)).collect();
-    (!tests.is_empty()).then(|| rendered(&Cards { cards }))
+pub(super) fn section(run: &Run, tests: &[Test<'_>]) -> Option<Markup> {
+    let wanted = percentiles::in_files(run);
+    let cards = tests.iter().map(|test| card(test, &run.environment.target, &wanted)).collect();
+    let percentiles = wanted.iter().map(|wanted| wanted.name()).collect();
+    (!tests.is_empty()).then(|| rendered(&Cards { percentiles, cards }))
 }
 
-fn card(test: &Test<'_>, target: &Target) -> Card {
+fn card(test: &Test<'_>, target: &Target, wanted: &[Percentile]) -> Card {
     let phase = test.phase;
     let unit = Unit::from_phase(phase);
     let missing = missing_reason(phase);
@@ -120,7 +126,7 @@ fn card(test: &Test<'_>, target: &Target) -> Card {
         spec: printable(&phase.spec),
         engine: printable(&engine),
         is_data: Kind::from_phase(phase) == Kind::Data,
-        operations: operations(phase).into_iter().map(operation).collect(),
+        operations: operations(phase).into_iter().map(|of| operation(of, wanted)).collect(),
         figures: figures.into_iter().flatten().collect(),
         evidence: facts.map(|(name, fact)| (name, printable(&fact))).collect(),
     }

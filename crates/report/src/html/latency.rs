@@ -1,5 +1,6 @@
 //! Latency by percentile.
 
+use model::Percentile;
 use model::run::{Ends, Latency, PhaseRecord};
 
 use super::histogram::decoded;
@@ -95,7 +96,7 @@ pub(crate) fn tick(ns: f64) -> String {
 
 /// A percentile that the document states, with its 95 % interval.
 struct PercentileInterval<'a> {
-    name: &'static str,
+    name: String,
     one_in: f64,
     ns: u64,
     ends: Option<&'a Ends>,
@@ -109,9 +110,15 @@ fn known(whole: &Latency) -> Vec<PercentileInterval<'_>> {
         ("p99", 100.0, whole.p99, ci95.and_then(|ends| ends.p99.as_ref())),
         ("p99.9", 1000.0, whole.p99_9, ci95.and_then(|ends| ends.p99_9.as_ref())),
     ];
-    all.into_iter()
-        .filter_map(|(name, one_in, ns, ends)| Some(PercentileInterval { name, one_in, ns: ns?, ends }))
-        .collect()
+    let usual = all.into_iter().filter_map(|(name, one_in, ns, ends)| {
+        Some(PercentileInterval { name: name.to_owned(), one_in, ns: ns?, ends })
+    });
+    let chosen = whole.chosen.iter().filter_map(|known| {
+        let percentile = Percentile::from_percent(known.percent)?;
+        let one_in = 1.0 / (1.0 - percentile.share());
+        Some(PercentileInterval { name: percentile.name(), one_in, ns: known.ns, ends: None })
+    });
+    usual.chain(chosen).collect()
 }
 
 /// The figure; `None` if operations have no separate latency, or there are too few.

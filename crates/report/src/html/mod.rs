@@ -12,7 +12,7 @@ pub(crate) mod embedded;
 mod evidence;
 mod findings;
 mod heat;
-mod histogram;
+pub(crate) mod histogram;
 pub(crate) mod latency;
 mod layers;
 mod machine;
@@ -124,7 +124,7 @@ pub fn page(run: &Run, embed: Embed) -> String {
     add("scaling", "Sweeps", is_swept.then(sweeps).flatten());
     add("results", "Results", results::section(run, &tests));
     add("findings", "Findings", findings::section(run, &tests));
-    add("tests", "Each test", card::section(&tests, &run.environment.target));
+    add("tests", "Each test", card::section(run, &tests));
     add("clients", "Clients", clients::section(&tests));
     add("scaling", "Sweeps", (!is_swept).then(sweeps).flatten());
     add("files", "Files", sweeps::files(&tests));

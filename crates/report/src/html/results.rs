@@ -8,10 +8,10 @@ use model::Run;
 use super::test::{Chip, Test, chip, trust_word};
 use super::unit::Unit;
 use super::{Markup, rendered};
-use crate::printable;
 use crate::text::{
     Kind, interval_cell, is_knee, latency_cells, mark, megabytes_cell, missing_reason, ops_cell,
 };
+use crate::{percentiles, printable};
 
 #[derive(Template)]
 #[template(path = "results.html", whitespace = "minimize")]
@@ -21,6 +21,10 @@ struct Results {
 
 struct Table {
     is_data: bool,
+    /// Columns between the name and the limiter.
+    numbers: usize,
+    /// Names of the percentiles.
+    percentiles: Vec<String>,
     rows: Vec<Row>,
 }
 
@@ -39,7 +43,8 @@ struct Row {
     bar: String,
     class: &'static str,
     interval: String,
-    latencies: [String; 3],
+    /// The percentiles with their names.
+    latencies: Vec<(String, String)>,
     chip: Option<Chip>,
     trust: Option<Chip>,
     sign: &'static str,
@@ -50,6 +55,8 @@ struct Row {
 
 /// The section; `None` for a run without tests.
 pub(super) fn section(run: &Run, tests: &[Test<'_>]) -> Option<Markup> {
+    let wanted = percentiles::in_files(run);
+    let names: Vec<_> = wanted.iter().map(|wanted| wanted.name()).collect();
     let table = |kind: Kind| {
         let of_kind: Vec<_> = tests.iter().filter(|test| Kind::from_phase(test.phase) == kind).collect();
         // Only bars of the same unit can be compared.
@@ -59,9 +66,13 @@ pub(super) fn section(run: &Run, tests: &[Test<'_>]) -> Option<Markup> {
             let starts_group =
                 last.is_some_and(|last| crate::text::is_group_boundary(last.phase, test.phase));
             last = Some(test);
-            Row { starts_group, ..row(run, test, &most) }
+            let cells = latency_cells(test.phase, &wanted);
+            let latencies = names.iter().cloned().zip(cells).collect();
+            Row { starts_group, latencies, ..row(run, test, &most) }
         });
-        Table { is_data: kind == Kind::Data, rows: rows.collect() }
+        let is_data = kind == Kind::Data;
+        let numbers = names.len() + if is_data { 4 } else { 3 };
+        Table { is_data, numbers, percentiles: names.clone(), rows: rows.collect() }
     };
     let tables: Vec<_> =
         [Kind::Data, Kind::Files].into_iter().map(table).filter(|table| !table.rows.is_empty()).collect();
@@ -85,7 +96,7 @@ fn row(run: &Run, test: &Test<'_>, most: &HashMap<Unit, f64>) -> Row {
         bar: format!("{:.1}", if bar.is_finite() { bar.clamp(0.0, 100.0) } else { 0.0 }),
         class: chip.as_ref().map_or("dull", |chip| chip.class),
         interval: interval_cell(phase),
-        latencies: latency_cells(phase),
+        latencies: Vec::new(),
         chip,
         trust: trust_word(phase),
         sign: mark(phase).sign(),

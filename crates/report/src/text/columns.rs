@@ -1,5 +1,7 @@
 //! Alignment: a line on which every cell ends, or has its decimal point, at a fixed column.
 
+use model::Percentile;
+
 use super::style::{display_width, paint};
 
 /// Blanks before every row.
@@ -17,29 +19,39 @@ pub(crate) const PATTERN_WIDTH: usize = 8;
 /// has 80 columns.
 pub(crate) const LIMITER_WIDTH_MIN: usize = 25;
 
+/// Width of a latency, with the blanks before it.
+const LATENCY_WIDTH: usize = 9;
+
 /// Selection of columns. A narrower terminal has fewer, so that no line of a table is broken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Layout {
-    /// All columns but the limiter, for runs without any number of storage.
-    Bare,
-    /// All columns.
-    Whole,
-    /// Without the interval and the median.
-    Narrow,
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Selection<'a> {
+    percentiles: &'a [Percentile],
+    has_interval: bool,
 }
 
-impl Layout {
-    /// Returns the fullest layout that fits beside subjects of that width.
-    pub(crate) fn fitting(subject_width: usize, columns: usize) -> Self {
-        let fits = |layout: &Self| {
-            Columns::for_subjects(subject_width, *layout).limiter_start + LIMITER_WIDTH_MIN <= columns
+impl<'a> Selection<'a> {
+    /// Returns the most columns that fit beside subjects of that width. The interval goes first, then the lowest percentiles.
+    /// `limiter_width` is 0 where no row has a limiter.
+    pub(crate) fn fitting(
+        subject_width: usize,
+        percentiles: &'a [Percentile],
+        limiter_width: usize,
+        width: usize,
+    ) -> Self {
+        let last = percentiles.len().saturating_sub(1);
+        let without = |first: usize| Self { percentiles: &percentiles[first..], has_interval: false };
+        let most = std::iter::once(Self { percentiles, has_interval: true }).chain((0..=last).map(without));
+        let fits = |selection: &Self| {
+            let columns = Columns::new(subject_width, *selection);
+            let end = if limiter_width > 0 { columns.limiter_start } else { columns.mark_end };
+            end + limiter_width <= width
         };
-        if fits(&Self::Whole) { Self::Whole } else { Self::Narrow }
+        most.into_iter().find(fits).unwrap_or_else(|| without(last))
     }
 }
 
 /// Ends of the columns. All of them move with the width of the first.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Columns {
     /// The subject: name and label.
     pub subject_end: usize,
@@ -49,8 +61,8 @@ pub(crate) struct Columns {
     pub ops_end: usize,
     /// The half-width of the rate's 95 % interval; before it there is room for the fraction of a small rate.
     pub interval_end: Option<usize>,
-    /// The median and the 99th percentile.
-    pub latency_ends: [Option<usize>; 2],
+    /// The percentiles of the latency, ascending, each with its end.
+    pub latencies: Vec<(Percentile, usize)>,
     /// The mark: it is about the numbers before it.
     pub mark_end: usize,
     /// The limiter, which begins here, after the mark. Its width is not fixed.
@@ -59,22 +71,24 @@ pub(crate) struct Columns {
 
 impl Columns {
     /// Returns the columns beside subjects of that width.
-    pub(crate) const fn for_subjects(subject_width: usize, layout: Layout) -> Self {
+    pub(crate) fn new(subject_width: usize, selection: Selection<'_>) -> Self {
         let subject_end = INDENT + subject_width;
         let megabytes_end = subject_end + 7;
         let ops_end = megabytes_end + 10;
-        let (interval_end, median_end, before_tail) = match layout {
-            Layout::Narrow => (None, None, ops_end),
-            _ => (Some(ops_end + 6), Some(ops_end + 15), ops_end + 15),
+        let interval_end = selection.has_interval.then_some(ops_end + 6);
+        let mut end = interval_end.unwrap_or(ops_end);
+        let mut latency = |percentile: &Percentile| {
+            end += LATENCY_WIDTH;
+            (*percentile, end)
         };
-        let tail_end = before_tail + 9;
-        let mark_end = tail_end + 2;
+        let latencies = selection.percentiles.iter().map(&mut latency).collect();
+        let mark_end = end + 2;
         Self {
             subject_end,
             megabytes_end,
             ops_end,
             interval_end,
-            latency_ends: [median_end, Some(tail_end)],
+            latencies,
             mark_end,
             limiter_start: mark_end + 1,
         }

@@ -2,20 +2,21 @@
 
 use anstyle::Style as Ansi;
 use model::plan::Plan;
-use model::run::{Mark, PhaseRecord, Status, Trust};
-use model::{FileVerb, Limiter, Run};
+use model::run::{Latency, Mark, PhaseRecord, Status, Trust};
+use model::{FileVerb, Limiter, Percentile, Percentiles, Run};
 
 use super::cold;
 use super::columns::{
-    Columns, INDENT, LIMITER_WIDTH_MIN, Layout, Line, NAME_WIDTH, PATTERN_WIDTH, SUBJECT_WIDTH_MAX,
-    SUBJECT_WIDTH_MIN, fit,
+    Columns, INDENT, LIMITER_WIDTH_MIN, Line, NAME_WIDTH, PATTERN_WIDTH, SUBJECT_WIDTH_MAX,
+    SUBJECT_WIDTH_MIN, Selection, fit,
 };
 use super::limiter;
 use super::notes::{is_knee, mark};
 use super::style::{BOLD, DIM, Style, YELLOW, display_width};
-use crate::numbers::{MISSING, amount, latency};
+use super::wrap::{no_break, wrap};
+use crate::numbers::{MISSING, amount};
 use crate::operations::{Operation, has_operations};
-use crate::printable;
+use crate::{percentiles, printable};
 
 /// Marks the row at which a sweep has its knee, unless it has another mark. The knee's sentence begins with it, too.
 pub(crate) const KNEE: &str = "←";
@@ -38,7 +39,7 @@ impl Kind {
 
 /// Widths of name and label in either table, and presence of the limiter's column. They are known when the heading is
 /// printed, before there is any row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Widths {
     data: usize,
     files: usize,
@@ -47,6 +48,8 @@ pub struct Widths {
     has_operations: bool,
     /// True if a test on files always moves bytes, as a replay does.
     files_move_bytes: bool,
+    /// Percentiles that the user chose. If they have no room as columns, they follow below the rows.
+    chosen: Option<Vec<Percentile>>,
 }
 
 impl Widths {
@@ -62,6 +65,12 @@ impl Widths {
         let has_limiters = plan.phases.iter().any(|phase| phase.engine.needs_files());
         let names = || plan.phases.iter().map(|phase| phase.workload.name());
         Self { has_limiters, ..Self::from_subjects(subjects) }.with_names(names)
+    }
+
+    /// The same table with percentiles that the user chose.
+    #[must_use]
+    pub fn with_percentiles(self, chosen: Option<&Percentiles>) -> Self {
+        Self { chosen: chosen.map(|chosen| chosen.as_slice().to_vec()), ..self }
     }
 
     /// Notes what the names of all tests ask of the columns.
@@ -80,6 +89,7 @@ impl Widths {
             has_limiters,
             has_operations: plan.has_operations || phases.has_operations,
             files_move_bytes: plan.files_move_bytes || phases.files_move_bytes,
+            chosen: percentiles::chosen(run),
         }
     }
 
@@ -111,6 +121,7 @@ impl Widths {
             has_limiters: false,
             has_operations: false,
             files_move_bytes: false,
+            chosen: None,
         }
     }
 
@@ -124,8 +135,16 @@ impl Widths {
     /// The columns of a table. Both have the same, so that one continues the other.
     fn columns(&self, kind: Kind, style: &Style) -> Columns {
         let widest = self.data.max(self.files);
-        let layout = if self.has_limiters { Layout::fitting(widest, style.width) } else { Layout::Bare };
-        Columns::for_subjects(self.width_of(kind), layout)
+        let wanted = self.chosen.as_deref().unwrap_or(&percentiles::ON_SCREEN);
+        let limiter_width = if self.has_limiters { LIMITER_WIDTH_MIN } else { 0 };
+        let selection = Selection::fitting(widest, wanted, limiter_width, style.width);
+        Columns::new(self.width_of(kind), selection)
+    }
+
+    /// The percentiles that the user chose and that have no column.
+    fn below(&self, columns: &Columns) -> Vec<Percentile> {
+        let has_column = |chosen: &Percentile| columns.latencies.iter().any(|(known, _)| known == chosen);
+        self.chosen.iter().flatten().copied().filter(|chosen| !has_column(chosen)).collect()
     }
 }
 
@@ -151,10 +170,8 @@ pub fn head(kind: Kind, widths: &Widths, style: &Style) -> String {
     if let Some(end) = columns.interval_end {
         line.put_right(end, &style.finish("±".into()), Ansi::new());
     }
-    for (end, name) in columns.latency_ends.into_iter().zip(["p50", "p99"]) {
-        if let Some(end) = end {
-            line.put_right(end, name, Ansi::new());
-        }
+    for (percentile, end) in &columns.latencies {
+        line.put_right(*end, &percentile.name(), Ansi::new());
     }
     if widths.has_limiters {
         line.put_left(columns.limiter_start, "limited by", Ansi::new());
@@ -243,7 +260,8 @@ pub fn clients(phase: &PhaseRecord, style: &Style) -> Option<String> {
 fn operations(phase: &PhaseRecord, widths: &Widths, style: &Style) -> Vec<String> {
     let kind = Kind::from_phase(phase);
     let columns = widths.columns(kind, style);
-    let line = |operation: Operation<'_>| {
+    let below = widths.below(&columns);
+    let lines_of = |operation: Operation<'_>| {
         let mut line = Line::default();
         line.put_left(INDENT + 2, &operation.name(), DIM);
         match kind {
@@ -251,18 +269,50 @@ fn operations(phase: &PhaseRecord, widths: &Widths, style: &Style) -> Vec<String
             Kind::Data => line.put_decimal(columns.megabytes_end, &operation.megabytes(), DIM),
         }
         line.put_decimal(columns.ops_end, &operation.rate(), DIM);
-        for (end, latency) in columns.latency_ends.into_iter().zip(operation.latencies()) {
-            if let Some(end) = end {
-                line.put_right(end, &latency, DIM);
-            }
-        }
+        put_latencies(&mut line, &columns, operation.step.latency_ns.as_ref(), DIM);
         if let Some(verdict) = operation.verdict.filter(|_| widths.has_limiters) {
             let room = style.width.saturating_sub(columns.limiter_start).max(LIMITER_WIDTH_MIN);
             line.put_left(columns.limiter_start, &limiter::operation_cell(verdict, room), DIM);
         }
-        style.finish(line.finish())
+        let latency = operation.step.latency_ns.as_ref();
+        [vec![style.finish(line.finish())], latencies_below(latency, &below, INDENT + 4, style)].concat()
     };
-    crate::operations::operations(phase).into_iter().map(line).collect()
+    crate::operations::operations(phase).into_iter().flat_map(lines_of).collect()
+}
+
+fn put_latencies(line: &mut Line, columns: &Columns, latency: Option<&Latency>, ansi: Ansi) {
+    let wanted: Vec<_> = columns.latencies.iter().map(|(percentile, _)| *percentile).collect();
+    for ((_, end), cell) in columns.latencies.iter().zip(percentiles::cells(latency, &wanted)) {
+        line.put_right(*end, &cell, ansi);
+    }
+}
+
+/// Renders percentiles without a column as lines below their row.
+fn latencies_below(
+    latency: Option<&Latency>,
+    below: &[Percentile],
+    indent: usize,
+    style: &Style,
+) -> Vec<String> {
+    if latency.is_none() || below.is_empty() {
+        return Vec::new();
+    }
+    let named = below.iter().zip(percentiles::cells(latency, below));
+    let parts: Vec<_> = named.map(|(wanted, cell)| no_break(&format!("{} {cell}", wanted.name()))).collect();
+    let lines = wrap(&style.finish(parts.join(", ")), style.width.saturating_sub(indent).max(1));
+    let line = |text: String| {
+        let mut line = Line::default();
+        line.put_left(indent, &text, DIM);
+        line.finish()
+    };
+    lines.into_iter().map(line).collect()
+}
+
+/// Renders the percentiles of a row that have no column.
+fn below(phase: &PhaseRecord, widths: &Widths, style: &Style) -> Vec<String> {
+    let wanted = widths.below(&widths.columns(Kind::from_phase(phase), style));
+    let latency = phase.figures.latency_ns.as_ref().filter(|_| missing_reason(phase).is_none());
+    latencies_below(latency, &wanted, INDENT + 2, style)
 }
 
 /// Returns true if an empty line separates the rows of two phases, because a sweep begins or ends between them.
@@ -287,11 +337,7 @@ fn numbers(line: &mut Line, columns: &Columns, phase: &PhaseRecord, distrusted: 
     if let Some(end) = columns.interval_end {
         line.put_right(end, &interval_cell(phase), painted(false));
     }
-    for (end, cell) in columns.latency_ends.into_iter().zip(latency_cells(phase)) {
-        if let Some(end) = end {
-            line.put_right(end, &cell, painted(false));
-        }
-    }
+    put_latencies(line, columns, phase.figures.latency_ns.as_ref(), painted(false));
 }
 
 /// MB/s of the headline. A million or more is in scientific notation.
@@ -318,10 +364,9 @@ pub(crate) fn interval_cell(phase: &PhaseRecord) -> String {
     }
 }
 
-/// The three percentiles of the table.
-pub(crate) fn latency_cells(phase: &PhaseRecord) -> [String; 3] {
-    let latencies = phase.figures.latency_ns.as_ref().map_or([None; 3], |l| [l.p50, l.p99, l.p99_9]);
-    latencies.map(|ns| ns.map_or_else(|| MISSING.into(), latency))
+/// Cells of percentiles.
+pub(crate) fn latency_cells(phase: &PhaseRecord, wanted: &[Percentile]) -> Vec<String> {
+    percentiles::cells(phase.figures.latency_ns.as_ref(), wanted)
 }
 
 /// Returns the reason why a row has no numbers; `None` if it has.
@@ -433,6 +478,7 @@ pub fn table(phases: &[PhaseRecord], widths: &Widths, style: &Style) -> String {
                     lines.push(String::new());
                 }
                 lines.push(row_of(phase, &RowState::All { is_knee: is_knee(phases, index) }, widths, style));
+                lines.extend(below(phase, widths, style));
                 lines.extend(clients(phase, style));
                 lines.extend(operations(phase, widths, style));
                 lines.extend(cold::reads(phase, style));
@@ -495,6 +541,19 @@ mod tests {
             sample::plain(&table(&phases, &Widths::from_phases(&phases), &style))
         };
         insta::assert_snapshot!(format!("{}\n\n{}", rendered(130), rendered(80)));
+    }
+
+    #[test]
+    fn chosen_percentiles_are_columns_or_lines_below() {
+        let chosen: Percentiles = "50,90,99,99.9,99.99".parse().unwrap();
+        let phases = [sample::run().phases.remove(5), sample::rw()];
+        let rendered = |width: usize| {
+            let widths = Widths::from_phases(&phases).with_percentiles(Some(&chosen));
+            let text = sample::plain(&table(&phases, &widths, &Style { has_unicode: true, width }));
+            assert!(text.lines().all(|line| line.chars().count() <= width), "{text}");
+            text
+        };
+        insta::assert_snapshot!([150, 110, 80].map(rendered).join("\n\n"));
     }
 
     #[test]
@@ -626,6 +685,7 @@ mod tests {
             latencies in proptest::array::uniform3(proptest::option::of(0..LATENCY_MAX_NS)),
             limiter in proptest::sample::select(Limiter::ALL),
             columns in 80usize..160,
+            chosen in proptest::option::of(proptest::sample::subsequence(vec![1.0, 50.0, 90.0, 99.0, 99.9, 99.9999], 1..=6)),
             kind in proptest::sample::select(vec!["write:seq128k:q32t4", "read:rnd4k:buffered", "stat:t64"]),
         ) {
             let mut phase = sample::phase(kind);
@@ -639,7 +699,8 @@ mod tests {
             let likely = model::run::Confidence::Likely;
             phase.judged.verdict = Some(model::run::Verdict::new(limiter, 0.92, Vec::new()).at_most(likely));
             let style = Style { has_unicode: true, width: columns };
-            let widths = Widths::from_phases(std::slice::from_ref(&phase));
+            let chosen = chosen.and_then(|percents| Percentiles::from_percents(&percents));
+            let widths = Widths::from_phases(std::slice::from_ref(&phase)).with_percentiles(chosen.as_ref());
             for line in [row(&phase, &widths, &style), head(Kind::from_phase(&phase), &widths, &style)] {
                 let line = sample::plain(&line);
                 prop_assert!(line.chars().count() <= columns, "{line}");

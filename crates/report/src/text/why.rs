@@ -3,7 +3,7 @@
 use model::Run;
 use model::observation::Source;
 use model::run::PhaseRecord;
-use model::{Target, numbers, size};
+use model::{Percentile, Target, numbers, size};
 
 use super::limiter;
 use super::notes::{paragraph, remarks};
@@ -15,7 +15,7 @@ use crate::headline::headline;
 use crate::layers::{self, LayerRow};
 use crate::numbers::{MISSING, amount, percent};
 use crate::operations::operations;
-use crate::{printable, slug};
+use crate::{percentiles, printable, slug};
 
 /// The sources of evidence, and the names of their lines.
 const SOURCES: [(Source, &str); 6] = [
@@ -40,7 +40,8 @@ fn block(row: usize, run: &Run, style: &Style) -> String {
     let mut line = |name: &str, text: Option<String>| {
         lines.extend(text.filter(|text| !text.is_empty()).map(|text| field(name, &with_units(&text), style)));
     };
-    line("measured", Some(missing_reason(phase).unwrap_or_else(|| figures(phase))));
+    let wanted = percentiles::in_files(run);
+    line("measured", Some(missing_reason(phase).unwrap_or_else(|| figures(phase, &wanted))));
     line("limit", limit(phase));
     let verdict: Vec<_> = phase.judged.verdict.iter().collect();
     for (source, name) in SOURCES {
@@ -52,7 +53,7 @@ fn block(row: usize, run: &Run, style: &Style) -> String {
     line("requests", wording::layer_path(phase).map(|path| path.text).filter(|_| table.is_empty()));
     line("steps", wording::steps(phase));
     for operation in operations(phase).iter().filter(|operation| operation.verdict.is_none()) {
-        line(&operation.name(), Some(percentiles(operation.latencies())));
+        line(&operation.name(), Some(percentile_list(operation.latencies(&wanted), &wanted)));
     }
     for verdict in &verdict {
         for (operation, told) in verdict.operations.iter().zip(wording::operations(&verdict.operations)) {
@@ -145,7 +146,7 @@ pub(crate) fn link(phase: &PhaseRecord, target: &Target) -> Option<String> {
 }
 
 /// "1,223 MB/s, 1,166 operations/s ± 7 %; p50 6.91 ms, p99 12.8 ms, p99.9 20.1 ms".
-fn figures(phase: &PhaseRecord) -> String {
+fn figures(phase: &PhaseRecord, wanted: &[Percentile]) -> String {
     let rate = headline(phase);
     let operations =
         phase.figures.rate.ops_per_second.and_then(amount).map(|rate| format!("{rate} operations/s"));
@@ -153,15 +154,15 @@ fn figures(phase: &PhaseRecord) -> String {
     rates.extend(operations.filter(|_| rates.first().is_some_and(|rate| rate.contains("MB/s"))));
     let interval = Some(interval_cell(phase)).filter(|cell| cell != MISSING);
     let interval = interval.map_or(String::new(), |cell| format!(" ± {}", cell.replace('%', " %")));
-    let latencies = percentiles(latency_cells(phase));
+    let latencies = percentile_list(latency_cells(phase, wanted), wanted);
     let latencies = if latencies.is_empty() { latencies } else { format!("; {latencies}") };
     format!("{}{interval}{latencies}", rates.join(", "))
 }
 
 /// "p50 6.91 ms, p99 12.8 ms, p99.9 20.1 ms", without those that are not known.
-fn percentiles(cells: [String; 3]) -> String {
-    let named = cells.into_iter().zip(["p50", "p99", "p99.9"]).filter(|(cell, _)| cell != MISSING);
-    named.map(|(cell, name)| format!("{name} {cell}")).collect::<Vec<_>>().join(", ")
+fn percentile_list(cells: Vec<String>, wanted: &[Percentile]) -> String {
+    let known = cells.into_iter().zip(wanted).filter(|(cell, _)| cell != MISSING);
+    known.map(|(cell, wanted)| format!("{} {cell}", wanted.name())).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]

@@ -53,6 +53,7 @@ fn client(plan: &Plan, ops: &[u64]) -> Measured {
         p90: None,
         p99: None,
         p99_9: None,
+        chosen: Vec::new(),
         max: 110_000,
         ci95: None,
         modes: vec![],

@@ -71,6 +71,31 @@ fn csv_on_stdout_is_only_csv() {
 }
 
 #[test]
+fn chosen_percentiles_are_in_every_format() {
+    let home = scratch(32 << 20);
+    let words =
+        "--size 4m --time 1 --no-probe --allow low-space,busy --test read:rnd4k --percentiles 50,75 --json -";
+    let ran = skye().arg("run").arg(home.path()).words(words).run().did_not_panic().exits(0);
+    let run = parse_document(&ran.stdout);
+    assert_eq!(run["percentiles"], serde_json::json!([50.0, 75.0]));
+    assert_eq!(run["phases"][0]["latency_ns"]["chosen"][0]["percent"], 75.0, "{ran}");
+    let saved = &ran.saved()[0];
+    for (words, text) in [
+        ("", " p75 "),
+        ("--markdown -", "| p50 | p75 |"),
+        ("--csv -", ",latency_p75_ns,"),
+        ("--openmetrics -", "quantile=\"0.75\""),
+        ("--html -", ">p75<"),
+        ("--percentiles 60", " p60 "),
+    ] {
+        let report = skye().arg("report").arg(saved).words(words).run().did_not_panic().exits(0);
+        assert!(report.stdout.contains(text), "{words}: {report}");
+    }
+    let refused = skye().arg("report").arg(saved).words("--percentiles 75,50").run().did_not_panic().exits(2);
+    refused.stderr_contains(&["50 follows 75"]);
+}
+
+#[test]
 fn html_page_contains_its_run() {
     let home = scratch(32 << 20);
     let place = scratch(0);
