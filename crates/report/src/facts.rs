@@ -17,6 +17,9 @@ use crate::numbers::{duration, percent, thousands};
 /// Sizes that differ by a smaller factor count as the same, because they are chosen by the speed of the target.
 const SAME_SIZE: f64 = 1.25;
 
+/// Name of the fact about commit, target and profile of skye.
+const BUILD: &str = "build";
+
 /// One fact about a run.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Fact {
@@ -177,8 +180,9 @@ pub(crate) fn compare(sides: &[&Facts]) -> (Vec<Difference>, Vec<Setting>) {
             (Some(one), Some(other)) => {
                 one.iter().all(|value| has(other, value)) && other.iter().all(|value| has(one, value))
             }
-            // Older runs do not have the place.
+            // Older runs have neither.
             (Some([Value::Places(_)]), None) | (None, Some([Value::Places(_)])) => true,
+            (Some(_), None) | (None, Some(_)) if name == BUILD => true,
             (one, other) => one.is_none() && other.is_none(),
         };
         if values.iter().all(is_like) {
@@ -227,6 +231,9 @@ pub(crate) fn facts_outside_tests(run: &Run) -> Vec<Fact> {
     add_target_facts(run, &mut facts);
     add_plan_facts(run, &mut facts);
     facts.push(Fact::notable("skye", run.skye_version.clone()));
+    // The version before the parentheses is the fact above.
+    let build = run.skye_build.iter().filter_map(|build| build.split_once(" (")?.1.strip_suffix(')'));
+    facts.extend(build.map(|words| Fact::words(BUILD, words.split(", ").map(String::from))));
     let settings = run.environment.settings.iter();
     facts.extend(settings.map(|setting| Fact::new(&setting.name, setting.value.clone())));
     facts
@@ -404,6 +411,16 @@ mod tests {
         assert_eq!(differs, []);
         let same: Vec<_> = same.iter().map(|setting| setting.name.as_str()).collect();
         assert_eq!(same, ["host", "kernel", "file system", "device", "preset", "seeds", "skye"]);
+    }
+
+    #[test]
+    fn only_differing_words_of_builds_are_listed() {
+        let mut run = sample::run();
+        run.skye_build = Some("0.1.0 (0123abcd, x86_64-unknown-linux-gnu, release)".into());
+        let values = ["7c69668c+", "0123abcd"].map(|commit| Some(commit.to_owned())).into();
+        assert_eq!(differences(&run), [("build".to_owned(), values)]);
+        run.skye_build = None;
+        assert_eq!(differences(&run), [], "an older document has no build");
     }
 
     #[test]

@@ -605,6 +605,7 @@ pub(crate) fn run() -> Run {
     Run {
         schema: SCHEMA.into(),
         skye_version: "0.1.0".into(),
+        skye_build: Some("0.1.0 (7c69668c+, x86_64-unknown-linux-gnu, release)".into()),
         started_at: "2026-11-21T14:03:07Z".into(),
         finished_at: "2026-11-21T14:05:18Z".into(),
         run_status: RunStatus::Complete,
@@ -861,6 +862,7 @@ pub(crate) fn hostile_run() -> Run {
     run.environment.target.mount_options.push("x=\u{9b}2J".into());
     run.label = Some("+1 [link](http://x) `code`\t\u{e0041}".into());
     run.skye_version = "@9".into();
+    run.skye_build = Some("=9 (\x1b[5m)".into());
     run.started_at = "yesterday\x1b[A".into();
     run.plan.preset = "-x\u{200b}".into();
     run.plan.notes = vec!["a note\nwith a line".into()];

@@ -19,11 +19,11 @@ use report::compare::Limit;
 
 use crate::CommandResult;
 use crate::exit::{self, Failure};
-use crate::terminal;
+use crate::{terminal, version};
 
 /// skye measures file systems and the storage under them, and reports what limited every number.
 #[derive(Debug, Parser)]
-#[command(name = "skye", version, about, max_term_width = 100, arg_required_else_help = false)]
+#[command(name = "skye", version = version::FULL, about, max_term_width = 100, arg_required_else_help = false)]
 #[command(
     after_help = "skye DIR is skye run DIR. More: COMMAND -h, help spec|csv|prometheus, completions SHELL, man."
 )]

@@ -34,7 +34,7 @@ use crate::marks::Marks;
 use crate::monitor::Monitor;
 use crate::signals::Interruption;
 use crate::store::EarlierRuns;
-use crate::terminal;
+use crate::{terminal, version};
 pub use side::Side;
 use side::{Outcome, SideEnd};
 
@@ -788,6 +788,7 @@ impl Driver {
         let run = Run {
             schema: SCHEMA.into(),
             skye_version: env!("CARGO_PKG_VERSION").into(),
+            skye_build: Some(version::FULL.into()),
             started_at: self.started_at,
             finished_at: humantime::format_rfc3339_millis(SystemTime::now()).to_string(),
             run_status: if ran == planned { RunStatus::Complete } else { RunStatus::Partial },

@@ -56,6 +56,7 @@ mod start_barrier;
 mod store;
 mod store_commands;
 mod terminal;
+mod version;
 mod zcav;
 
 use std::panic::UnwindSafe;

@@ -93,4 +93,5 @@ pub const COLUMNS: &[(&str, &str)] = &[
     ("sync_latency_p50_ns", "half of them took at most this"),
     ("sync_latency_p99_ns", "99 % took at most this"),
     ("sync_latency_p99_9_ns", "99.9 % took at most this"),
+    ("skye_build", "release, commit, target and profile of skye (skye --version)"),
 ];

@@ -4,7 +4,8 @@ use super::tokens::{Kind, tokens};
 use super::{File, Tree};
 
 /// Where printing is allowed: the program, its developers' commands, and tests.
-const MAY_PRINT: &[&str] = &["crates/skye/src/", "xtask/", "/tests/", "/benches/", "/examples/"];
+const MAY_PRINT: &[&str] =
+    &["crates/skye/src/", "crates/skye/build.rs", "xtask/", "/tests/", "/benches/", "/examples/"];
 /// Where types may be serialised: formats of skye and of other programs, frames between hosts, messages between
 /// processes of one version.
 const MAY_SERIALISE: &[&str] = &[

@@ -65,7 +65,7 @@ pub(super) fn section(run: &Run, saved: DownloadLinks) -> Markup {
         ("seed", run.seed.to_string()),
         ("preset", short(&run.plan.preset)),
         ("schema", short(&run.schema)),
-        ("skye", short(&run.skye_version)),
+        ("skye", short(run.skye_build.as_ref().unwrap_or(&run.skye_version))),
         ("started", short(&run.started_at)),
     ];
     facts.extend(time::elapsed_ns(run).map(|ns| ("took", duration(ns))));

@@ -52,6 +52,24 @@ fn run_prints_row_per_test_and_saves_document() {
 }
 
 #[test]
+fn version_on_stdout_is_that_of_documents() {
+    let home = scratch(0);
+    let ran = skye().arg("--version").run().did_not_panic().exits(0);
+    let version = ran.stdout.trim_end().strip_prefix("skye ").unwrap();
+    let (release, build) = version.strip_suffix(')').and_then(|text| text.split_once(" (")).unwrap();
+    assert_eq!(release, env!("CARGO_PKG_VERSION"));
+    let words: Vec<_> = build.split(", ").collect();
+    let is_commit = |word: &str| word.trim_end_matches('+').chars().all(|digit| digit.is_ascii_hexdigit());
+    assert!(words.len() == 3 && (words[0] == "unknown" || is_commit(words[0])), "{version}");
+    assert!(words[1].contains(std::env::consts::ARCH), "{version}");
+    let device = home.path().join("device.toml");
+    fs::write(&device, "latency = { mean_us = 100 }").unwrap();
+    let target = format!("sim:{}", device.display());
+    let ran = skye().arg("run").arg(target).words("--test read:rnd4k:ops=100 --json -").run().exits(0);
+    assert_eq!(parse_document(&ran.stdout)["skye_build"], version);
+}
+
+#[test]
 fn json_on_stdout_is_only_json() {
     let home = scratch(32 << 20);
     let ran = program(home.path()).words("--json -").run().did_not_panic().exits(0);
