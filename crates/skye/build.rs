@@ -12,7 +12,7 @@ use std::process::Command;
 use std::{env, fs};
 
 /// Sources of the program that the repository has once.
-const SHARED: &[&str] = &["Cargo.toml", "Cargo.lock", "docs/spec.md", "mixes", "presets"];
+const SHARED: &[&str] = &["Cargo.toml", "Cargo.lock", "docs/formats.md", "docs/spec.md", "mixes", "presets"];
 /// Sources of the program that each crate may have.
 const OF_CRATES: &[&str] = &["Cargo.toml", "build.rs", "src", "templates"];
 /// File in which a package of cargo has its commit.

@@ -16,6 +16,8 @@ use wording::{FINDING_HELP, FindingHelp};
 
 use crate::{limiters, rigs};
 
+mod formats;
+
 /// Returns each page that is generated, or has generated tables, with its text of the current code.
 fn pages() -> Result<Vec<(PathBuf, String)>> {
     let page = |name: &str| crate::root().join("docs").join(name);
@@ -34,10 +36,14 @@ fn pages() -> Result<Vec<(PathBuf, String)>> {
         ("| keys of tests on data and bytes | tests | meaning |", rows(DATA_KEYS, &data)),
         ("| keys of tests on files | tests | meaning |", rows(FILE_KEYS, &files)),
     ];
-    let reference = [(
-        "| preset | purpose | test, at least | at most | precision | whole run, at most | writes, at most | tests |",
-        presets()?,
-    )];
+    let reference = [
+        (
+            "| preset | purpose | test, at least | at most | precision | whole run, at most | writes, at most | tests |",
+            presets()?,
+        ),
+        ("| exit code | meaning |", exit_codes()),
+    ];
+    let formats = (page("formats.md"), formats::page()?);
     let limiters = (page("limiters.md"), limiters::generate());
     let exam = (page("exam.md"), rigs::random::page()?);
     let remarks = [("| code | mark | meaning |", codes())];
@@ -51,6 +57,7 @@ fn pages() -> Result<Vec<(PathBuf, String)>> {
     Ok(vec![
         limiters,
         exam,
+        formats,
         with_tables("spec.md", &spec)?,
         with_tables("fio.md", &fio)?,
         with_tables("../README.md", &[readme])?,
@@ -140,6 +147,11 @@ fn presets() -> Result<String> {
     rows.collect()
 }
 
+/// Returns a row for each exit code.
+fn exit_codes() -> String {
+    wording::exit_codes::all().map(|(code, meaning)| row(&[code, meaning.into()])).collect()
+}
+
 /// Returns a row for each kind of layer that counts something or may answer itself.
 fn layers() -> String {
     let all = LayerKind::ALL.iter().map(|kind| kind.properties());
@@ -197,9 +209,9 @@ fn rows<W>(keys: &[Key<W>], verbs: &[(W, &str)]) -> String {
 fn with_table(page: &str, head: &str, rows: &str) -> Result<String> {
     let (before, after) =
         page.split_once(&format!("{head}\n")).with_context(|| format!("no table `{head}`"))?;
-    let rest = after.split_once("\n\n").map_or("", |(_, rest)| rest);
+    let rest = after.split_once("\n\n").map_or(String::new(), |(_, rest)| format!("\n{rest}"));
     let columns = head.matches('|').count() - 1;
-    Ok(format!("{before}{head}\n|{}\n{rows}\n{rest}", "---|".repeat(columns)))
+    Ok(format!("{before}{head}\n|{}\n{rows}{rest}", "---|".repeat(columns)))
 }
 
 /// Writes the pages to their files.

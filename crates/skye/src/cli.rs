@@ -19,19 +19,16 @@ use report::compare::Limit;
 
 use crate::CommandResult;
 use crate::exit::{self, Failure};
+use crate::first_steps;
 use crate::{terminal, version};
 
 /// skye measures file systems and the storage under them, and reports what limited every number.
 #[derive(Debug, Parser)]
 #[command(name = "skye", version = version::FULL, about, max_term_width = 100, arg_required_else_help = false)]
 #[command(
-    after_help = "skye DIR is skye run DIR. More: COMMAND -h, help spec|csv|prometheus, completions SHELL, man."
+    after_help = "skye DIR is skye run DIR. More: COMMAND -h, help spec|csv|json|prometheus|exit, completions, man."
 )]
-#[command(after_long_help = "skye DIR is skye run DIR. skye help spec describes the test language.\n\
-Exit codes: 0 done, 1 something failed, 2 refused before anything was written,\n\
-3 read data differs from written data, 4 a change exceeded --fail-on, 5 with --strict a row is invalid, doctor finds\n\
-this machine or target unfit, or selftest a limit that skye missed, 6 --fail-on cannot be decided,\n\
-128 + N ended by signal N (INT 130, TERM 143, HUP 129) after saving the measurements and removing its files.")]
+#[command(after_long_help = first_steps::after_long_help())]
 pub struct Cli {
     /// The command.
     #[command(subcommand)]
@@ -683,7 +680,7 @@ pub fn has_no_arguments(words: &[OsString]) -> bool {
     words.iter().skip(1).all(is_verbose)
 }
 
-/// Returns the topic of `skye help spec`, `skye help csv` or `skye help prometheus`.
+/// Returns the topic of `skye help spec`, `skye help csv` and the like.
 pub fn topic_of_help(words: &[OsString]) -> Option<HelpTopic> {
     let [_, help, topic] = words else { return None };
     HelpTopic::from_str(topic.to_str()?, false).ok().filter(|_| help == "help")
@@ -696,8 +693,12 @@ pub enum HelpTopic {
     Spec,
     /// Columns of CSV.
     Csv,
+    /// Keys of JSON.
+    Json,
     /// Metrics for Prometheus.
     Prometheus,
+    /// Exit codes.
+    Exit,
 }
 
 /// Returns the mix of `skye help mix:NAME`.

@@ -1,4 +1,4 @@
-//! Exit codes, each with its one meaning, and the errors that end a command.
+//! Exit codes, and the errors that end a command.
 
 use std::fmt;
 use std::process::ExitCode;
@@ -6,23 +6,7 @@ use std::process::ExitCode;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use model::UserError;
 use model::spec::FioKey;
-
-/// All requested work was done.
-pub const DONE: u8 = 0;
-/// Requested work failed; measured results are kept.
-pub const FAILED: u8 = 1;
-/// The command line or the plan was refused; nothing was written.
-pub const REFUSED: u8 = 2;
-/// A test read data that was not written.
-pub const DAMAGED: u8 = 3;
-/// A comparison went beyond `--fail-on`.
-pub const BEYOND: u8 = 4;
-/// With `--strict`: a number is not what it looks like. From `doctor`: the machine or the target is not fit, so that
-/// numbers from here could not be believed, or a run would be refused. From `selftest`: a limit was not named.
-pub const INVALID: u8 = 5;
-
-/// A comparison cannot decide `--fail-on`.
-pub const UNDECIDED: u8 = 6;
+pub use wording::exit_codes::{BEYOND, DAMAGED, DONE, FAILED, INVALID, REFUSED, UNDECIDED};
 
 /// The worse of two codes: damage is worse than a failure, and a failure than a number that is invalid.
 pub fn worse(one: u8, other: u8) -> u8 {

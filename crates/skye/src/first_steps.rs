@@ -6,7 +6,7 @@ use model::numbers::format_estimate;
 use model::plan::WRITE_LIMIT_BYTES;
 use model::size;
 use model::workload::MixName;
-use report::text::{self, hanging, markdown};
+use report::text::{self, Style, hanging, markdown};
 
 use crate::CommandResult;
 use crate::cli::{Cli, FamilyCommand, HelpTopic};
@@ -15,6 +15,10 @@ use crate::{preset, terminal};
 
 /// The language of tests, as a page.
 const SPEC: &str = include_str!("../../../docs/spec.md");
+/// The formats of a run, as a page.
+const FORMATS: &str = include_str!("../../../docs/formats.md");
+/// Width of the help of commands.
+const HELP_WIDTH: usize = 100;
 
 /// Commands that the list leaves out: one that no user types, and two that the last line of the help names.
 const OMITTED_COMMANDS: [&str; 3] = ["agent", "completions", "man"];
@@ -81,12 +85,8 @@ pub fn topic(topic: HelpTopic) -> CommandResult {
     let style = terminal::style();
     let text = match topic {
         HelpTopic::Spec => markdown(SPEC, &style),
-        HelpTopic::Csv => text::index(
-            wording::COLUMNS,
-            "Names end with the unit. Unknown values are empty. New columns come last, and after them those of \
-             --percentiles, such as latency_p99_99_ns.",
-            &style,
-        ),
+        HelpTopic::Csv => text::index(wording::COLUMNS, wording::CSV_RULES, &style),
+        HelpTopic::Json => markdown(keys(), &style),
         HelpTopic::Prometheus => text::index(
             &report::openmetrics::help(),
             "Labels: host, target, clients, plan (--label, otherwise the preset) and test; of \
@@ -94,9 +94,27 @@ pub fn topic(topic: HelpTopic) -> CommandResult {
              collector need different ones.",
             &style,
         ),
+        HelpTopic::Exit => exit_codes(&style),
     };
     terminal::print_line(&text)?;
     Ok(exit::DONE)
+}
+
+/// Returns the part of the page about formats that has the keys of JSON.
+fn keys() -> &'static str {
+    FORMATS.find("## Keys of JSON").map_or("", |at| &FORMATS[at..])
+}
+
+fn exit_codes(style: &Style) -> String {
+    let rows = wording::exit_codes::all().map(|(code, meaning)| format!("| {code} | {meaning} |\n"));
+    markdown(&format!("| exit code | meaning |\n{}", rows.collect::<String>()), style)
+}
+
+/// Returns the end of the long help, which is also that of the manual page.
+pub fn after_long_help() -> String {
+    let codes = exit_codes(&Style { has_unicode: true, width: HELP_WIDTH });
+    let codes = anstream::adapter::strip_str(&codes).to_string();
+    format!("skye DIR is skye run DIR. skye help spec describes the test language.\n\n{codes}")
 }
 
 /// Prints a shipped mix.

@@ -1,5 +1,8 @@
 //! Meanings of the columns of CSV.
 
+/// Rules of all columns.
+pub const CSV_RULES: &str = "Names end with the unit. Unknown values are empty. New columns come last.";
+
 /// Names of all columns, in their order, and their meanings.
 pub const COLUMNS: &[(&str, &str)] = &[
     ("host", "name of the machine"),

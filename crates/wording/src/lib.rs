@@ -11,6 +11,7 @@ mod advice;
 mod cold;
 mod columns;
 pub mod comparison;
+pub mod exit_codes;
 mod findings;
 pub mod fitness;
 pub mod glossary;
@@ -29,7 +30,7 @@ use model::printable::printable;
 use model::run::{Note, PhaseRecord, Scores};
 
 pub use cold::cold_reads;
-pub use columns::COLUMNS;
+pub use columns::{COLUMNS, CSV_RULES};
 pub use findings::{FINDING_HELP, FindingHelp};
 pub use layers::{LayerPath, calls, layer_path, steps};
 pub use verdicts::{

@@ -374,9 +374,12 @@ fn first_steps_fit_on_a_screen() {
     let spec = skye().words("help spec").run().did_not_panic().exits(0);
     assert!(spec.stdout.contains("VERB[:PATTERN]") && !spec.stdout.contains('`'), "{spec}");
     assert!(spec.stdout.lines().all(|line| line.chars().count() <= 100 && !line.starts_with('|')), "{spec}");
-    for (topic, words) in
-        [("csv", ["latency_p99_ns", "handle"]), ("prometheus", ["skye_run_success", "--label"])]
-    {
+    for (topic, words) in [
+        ("csv", ["latency_p99_ns", "handle"]),
+        ("json", ["phases[].latency_ns.p99 ns - 99 % took at most this", "share"]),
+        ("prometheus", ["skye_run_success", "--label"]),
+        ("exit", ["6 skye compare", "128 + N"]),
+    ] {
         skye().arg("help").arg(topic).run().did_not_panic().exits(0).output_contains(&words);
     }
     for word in ["±", "p99", "from memory", "!", "one_run", "noise", "clat", "trim", "steady", "IOPS"] {
