@@ -78,6 +78,8 @@ pub struct LiveCpu {
 
 /// Time without progress after which the lines show it.
 const STALLED_MIN_NS: u64 = 10_000_000_000;
+/// Columns of the operations.
+const OPS_WIDTH: usize = 9;
 /// Indent of the second and third line, which begin under the label.
 const INDENT: usize = 11;
 /// Maximum number of time steps in the sparkline.
@@ -99,6 +101,14 @@ pub fn lines(live: &Live, style: &Style) -> [String; 3] {
     [rates, rate_history, busy]
 }
 
+/// Returns one line for a log: the test, its time, its rate so far, and the remaining time of the run.
+pub fn log_line(live: &Live, style: &Style) -> String {
+    let Parts { subject, time, bytes, ops, p99 } = Parts::new(live);
+    let parts = [Some(subject), Some(time), Some(bytes), Some(ops), p99, stalled(live), lost_clients(live)];
+    let parts = parts.into_iter().flatten().chain([place(live)]).filter(|part| !part.is_empty());
+    style.finish(parts.collect::<Vec<_>>().join(" · "))
+}
+
 /// Returns the line about what is being prepared.
 pub fn preparation(what: &str, style: &Style) -> String {
     let line = format!("  {}", printable(what));
@@ -115,31 +125,51 @@ fn rates(live: &Live, width: usize, style: &Style) -> String {
         (Kind::Data, Some((pattern, rest))) => format!("{pattern:7} {rest}"),
         _ => live.label.to_owned(),
     };
-    let time = match live.planned_ns {
-        Some(planned_ns) => format!("{} / {}", clock(live.elapsed_ns), clock(planned_ns)),
-        None => clock(live.elapsed_ns),
-    };
-    let unit = match live.kind {
-        Kind::Data => "IOPS",
-        Kind::Files => "ops/s",
-    };
-    // Tests on files show operations but no bytes, as in their table.
-    let bytes = live.bytes_per_second.filter(|_| live.kind == Kind::Data).and_then(megabytes);
-    let bytes = bytes.unwrap_or_default();
-    let ops = amount(live.ops_per_second).unwrap_or_else(|| MISSING.into());
     let p99 = live.p99_ns.map_or_else(|| MISSING.into(), latency);
     let (name, subject) = (printable(live.name), printable(&subject));
+    let parts = Parts::new(live);
+    let Parts { time, bytes, ops, .. } = &parts;
     // Widths are fixed, because only numbers that do not move can be read.
-    let columns = format!("  {name:<8} {subject:<13}  {time:<13} {bytes:>11} {ops:>9} {unit}");
+    let ops_width = OPS_WIDTH + 1 + ops.split_once(' ').map_or(0, |(_, unit)| display_width(unit));
+    let columns = format!("  {name:<8} {subject:<13}  {time:<13} {bytes:>11} {ops:>ops_width$}");
     // Without the latency, the others stay where they are.
     for line in [format!("{columns}  p99 {p99:>7}"), columns].map(|line| style.finish(line)) {
         if display_width(&line) <= width {
             return line;
         }
     }
-    let subject = format!("{name} {}", printable(live.label));
-    let parts = [subject, format!("{ops} {unit}"), time, bytes];
-    as_many(&parts.map(|part| style.finish(part)), 2, "  ", width)
+    let Parts { subject, time, bytes, ops, .. } = parts;
+    as_many(&[subject, ops, time, bytes].map(|part| style.finish(part)), 2, "  ", width)
+}
+
+/// Parts of the first line.
+struct Parts {
+    subject: String,
+    time: String,
+    /// Empty for tests on files, which show operations but no bytes, as in their table.
+    bytes: String,
+    ops: String,
+    p99: Option<String>,
+}
+
+impl Parts {
+    fn new(live: &Live) -> Self {
+        let unit = match live.kind {
+            Kind::Data => "IOPS",
+            Kind::Files => "ops/s",
+        };
+        let bytes = live.bytes_per_second.filter(|_| live.kind == Kind::Data).and_then(megabytes);
+        Self {
+            subject: format!("{} {}", printable(live.name), printable(live.label)),
+            time: match live.planned_ns {
+                Some(planned_ns) => format!("{} / {}", clock(live.elapsed_ns), clock(planned_ns)),
+                None => clock(live.elapsed_ns),
+            },
+            bytes: bytes.unwrap_or_default(),
+            ops: format!("{} {unit}", amount(live.ops_per_second).unwrap_or_else(|| MISSING.into())),
+            p99: live.p99_ns.map(|ns| format!("p99 {}", latency(ns))),
+        }
+    }
 }
 
 /// Joins parts after an indent, as many as fit. The first is always there.
@@ -160,17 +190,24 @@ fn indented(line: &str, indent: usize, width: usize) -> String {
     format!("{:indent$}{line}", "")
 }
 
-fn rate_history(live: &Live, width: usize, style: &Style) -> String {
+/// The place of the test in the run, and the remaining time.
+fn place(live: &Live) -> String {
     let place = format!("test {} of {}", live.index, live.of);
-    let place = match live.left_ns {
+    match live.left_ns {
         Some(left_ns) => format!("{place}, about {} left", duration(left_ns / 1_000_000_000 * 1_000_000_000)),
         None => place,
-    };
-    let place = style.finish(place);
-    let stalled = (live.stalled_ns >= STALLED_MIN_NS).then(|| {
+    }
+}
+
+fn stalled(live: &Live) -> Option<String> {
+    (live.stalled_ns >= STALLED_MIN_NS).then(|| {
         let stalled_ns = live.stalled_ns / 1_000_000_000 * 1_000_000_000;
         format!("no I/O completed for {}", duration(stalled_ns))
-    });
+    })
+}
+
+fn rate_history(live: &Live, width: usize, style: &Style) -> String {
+    let (place, stalled) = (style.finish(place(live)), stalled(live));
     let steady = live
         .steady
         .map(|(since_ns, half_width)| format!("steady since {}, ± {}", clock(since_ns), percent(half_width)));
@@ -290,6 +327,14 @@ mod tests {
     #[test]
     fn live_lines_of_a_running_test() {
         insta::assert_snapshot!(lines(&live(), &sample::WIDE).join("\n"));
+    }
+
+    #[test]
+    fn log_line_has_rate_and_time_left() {
+        let line = |live: &Live| sample::plain(&log_line(live, &sample::WIDE));
+        let clients = Some(LiveClients { slowest: None, lost: &["eve"] });
+        let stalled = Live { stalled_ns: 12_000_000_000, clients, ..live() };
+        insta::assert_snapshot!([line(&live()), line(&files()), line(&stalled)].join("\n"));
     }
 
     #[test]

@@ -190,7 +190,7 @@ pub fn ab(arguments: &AbArguments) -> CommandResult {
         ),
     };
     let interruption = interruption.map_or_else(Interruption::catch, Ok)?;
-    let view = LiveView::new(arguments.quiet);
+    let view = LiveView::with_log(arguments.quiet);
     let commands = commands
         .map(|commands| {
             view.preparing("running both commands once");

@@ -116,7 +116,7 @@ pub fn run(arguments: &RunArguments, detail: Detail) -> CommandResult {
         started_at,
         seed,
         interruption,
-        view: LiveView::new(arguments.quiet),
+        view: LiveView::with_log(arguments.quiet),
         observer,
         gate: None,
         is_quiet: arguments.quiet,

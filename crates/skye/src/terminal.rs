@@ -249,6 +249,13 @@ pub fn write_message(bytes: &[u8]) {
     let _ = write_while_read(rustix::stdio::stderr(), &below_live(bytes));
 }
 
+/// Prints a line of progress to stderr, unless its reader is slow: that must not hold up a test.
+pub fn write_progress(line: &str) {
+    if is_ready(rustix::stdio::stderr()) {
+        message("skye", line);
+    }
+}
+
 /// Removes the lines from a terminal that were printed last, as far as they are still on its screen.
 pub fn erase_above(lines: usize) {
     let height =

@@ -1,7 +1,8 @@
 //! Meanings of the columns of CSV.
 
 /// Rules of all columns.
-pub const CSV_RULES: &str = "Names end with the unit. Unknown values are empty. New columns come last.";
+pub const CSV_RULES: &str = "Names end with the unit. Unknown values are empty. New columns come last, and after them those of \
+                             --percentiles, such as latency_p99_99_ns.";
 
 /// Names of all columns, in their order, and their meanings.
 pub const COLUMNS: &[(&str, &str)] = &[

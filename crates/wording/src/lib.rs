@@ -38,6 +38,10 @@ pub use verdicts::{
     verdict_paragraph, why,
 };
 
+/// Note under the clients of a run that has too many for the screen.
+pub const SLOWEST_CLIENTS: &str =
+    "Each test lists its slowest clients. --json FILE has all, and --html FILE also draws the fastest.";
+
 /// Longest clause, in characters: it has to fit into a cell of a table.
 pub const CLAUSE_MAX: usize = 40;
 

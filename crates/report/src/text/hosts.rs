@@ -5,23 +5,41 @@ use model::run::{ClientShare, PhaseRecord};
 use model::workload::Access;
 
 use super::style::Style;
+use super::wrap::hanging;
 use crate::printable;
 
+/// Most lines of clients in all tests.
+const LINES_MAX: usize = 20;
 /// Columns of a client's name, its rate and its latency.
 const NAME_WIDTH: usize = 16;
 const RATE_WIDTH: usize = 12;
 const LATENCY_WIDTH: usize = 9;
 
-/// Lists the rate, the p99 and the limiter of each client, by tests; empty in a run without clients.
+/// Lists the rate, the p99 and the limiter of each client, by tests; empty in a run without clients. Of many clients, each
+/// test lists its slowest.
 pub(super) fn each(phases: &[PhaseRecord], style: &Style) -> String {
-    let blocks: Vec<_> = phases.iter().filter(|phase| !phase.hosts.is_empty()).map(row_lines).collect();
+    let tests: Vec<_> = phases.iter().filter(|phase| !phase.hosts.is_empty()).collect();
+    let has_all = tests.iter().map(|phase| phase.hosts.len()).sum::<usize>() <= LINES_MAX;
+    let clients_max = if has_all { LINES_MAX } else { (LINES_MAX / tests.len()).max(1) };
+    let mut blocks: Vec<_> =
+        tests.iter().take(LINES_MAX).map(|phase| row_lines(phase, clients_max)).collect();
+    if !has_all {
+        blocks.push(hanging("  ", wording::SLOWEST_CLIENTS, style));
+    }
     style.finish(blocks.join("\n"))
 }
 
-fn row_lines(phase: &PhaseRecord) -> String {
+fn row_lines(phase: &PhaseRecord, clients_max: usize) -> String {
     let by_bytes = phase.workload.pattern == Some(Access::Sequential);
+    let mut shares: Vec<_> = phase.hosts.iter().collect();
+    if shares.len() > clients_max {
+        // A client without a rate is the slowest.
+        let rate = |share: &&ClientShare| share.rate.ops_per_second.unwrap_or(0.0);
+        shares.sort_by(|one, other| rate(one).total_cmp(&rate(other)));
+        shares.truncate(clients_max);
+    }
     let mut lines = vec![format!("  {} {}", phase.name, printable(&phase.label))];
-    lines.extend(phase.hosts.iter().map(|share| client_line(share, by_bytes)));
+    lines.extend(shares.into_iter().map(|share| client_line(share, by_bytes)));
     lines.join("\n")
 }
 
@@ -53,5 +71,31 @@ mod tests {
         sum.hosts[1].rate.ops_per_second = None;
         sum.hosts[1].judged.verdict = None;
         insta::assert_snapshot!(sample::plain(&each(&[sample::phase("read"), sum], &sample::WIDE)));
+    }
+
+    fn test_of(clients: usize) -> PhaseRecord {
+        let mut sum = sample::phase("read:rnd4k:q32");
+        for number in 0..clients {
+            let mut share = sample::client(&format!("n{number:02}"), &sum);
+            share.rate.ops_per_second = (number != 7).then_some(1000.0 - number as f64);
+            sum.hosts.push(share);
+        }
+        sum
+    }
+
+    #[test]
+    fn slowest_of_many_clients_have_lines() {
+        insta::assert_snapshot!(sample::plain(&each(&[test_of(12), test_of(3), test_of(12)], &sample::WIDE)));
+    }
+
+    #[test]
+    fn client_lines_never_exceed_their_maximum() {
+        for (tests, clients, lines_expected) in
+            [(1, 20, 20), (1, 21, 20), (3, 100, 18), (20, 2, 20), (40, 1, 20)]
+        {
+            let text = sample::plain(&each(&vec![test_of(clients); tests], &sample::WIDE));
+            assert_eq!(text.lines().filter(|line| line.contains("p99")).count(), lines_expected, "{text}");
+            assert_eq!(text.contains("--json"), tests * clients > 20, "{text}");
+        }
     }
 }
