@@ -1,5 +1,7 @@
 //! CSV with one line per phase, for spreadsheets and scripts: RFC 4180, units in the names of the columns.
 
+pub mod long;
+
 use model::run::{Confidence, Latency, PhaseRecord, Steady, Step};
 use model::{Percentile, Run};
 

@@ -18,8 +18,10 @@ const SYNCS: [&str; 2] = ["fdatasync", "fsync"];
 pub(crate) struct Operation<'a> {
     /// Its counts and latencies.
     pub step: &'a Step,
-    time_share: Option<f64>,
-    ops_per_second: f64,
+    /// Share of the time of all operations; `None` where their times overlap.
+    pub time_share: Option<f64>,
+    /// Its part of the test's rate.
+    pub ops_per_second: f64,
     bytes_per_second: Option<f64>,
     /// The operation's limiter, if it has one.
     pub verdict: Option<&'a OperationVerdict>,

@@ -479,6 +479,9 @@ pub struct FormArguments {
     /// Write one CSV line per phase; - is stdout.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub csv: Option<PathBuf>,
+    /// Write one CSV line per number of each phase, client and operation, for statistics programs; - is stdout.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub csv_long: Option<PathBuf>,
     /// Write a page with charts, which also contains the run; - is stdout.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub html: Option<PathBuf>,

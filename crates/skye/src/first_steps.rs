@@ -85,7 +85,11 @@ pub fn topic(topic: HelpTopic) -> CommandResult {
     let style = terminal::style();
     let text = match topic {
         HelpTopic::Spec => markdown(SPEC, &style),
-        HelpTopic::Csv => text::index(wording::COLUMNS, wording::CSV_RULES, &style),
+        HelpTopic::Csv => [
+            text::index(wording::COLUMNS, wording::CSV_RULES, &style),
+            text::index(wording::LONG_COLUMNS, wording::CSV_LONG_RULES, &style),
+        ]
+        .join("\n\n"),
         HelpTopic::Json => markdown(keys(), &style),
         HelpTopic::Prometheus => text::index(
             &report::openmetrics::help(),

@@ -85,10 +85,11 @@ pub fn check_not_input(output: &Path, inputs: &[PathBuf]) -> Result<(), Failure>
 pub type Form = fn(&Run) -> String;
 
 /// Returns the requested output files, each with its form; JSON is the first.
-pub fn forms(arguments: &FormArguments) -> [(Option<&Path>, Form); 4] {
+pub fn forms(arguments: &FormArguments) -> [(Option<&Path>, Form); 5] {
     [
         (arguments.json.as_deref(), report::json::write),
         (arguments.csv.as_deref(), report::csv::write),
+        (arguments.csv_long.as_deref(), report::csv::long::write),
         (arguments.html.as_deref(), |run| report::html::page(run, Embed::Run)),
         (arguments.openmetrics.as_deref(), report::openmetrics::write),
     ]

@@ -99,3 +99,27 @@ pub const COLUMNS: &[(&str, &str)] = &[
     ("sync_latency_p99_9_ns", "99.9 % took at most this"),
     ("skye_build", "release, commit, target and profile of skye (skye --version)"),
 ];
+
+/// Rules of the columns of the long form.
+pub const CSV_LONG_RULES: &str =
+    "--csv-long has a line for each number, with these columns. Unknown values have no line.";
+
+/// Names of the columns of the long form, in their order, and their meanings.
+pub const LONG_COLUMNS: &[(&str, &str)] = &[
+    ("host", "name of the machine"),
+    ("started_at", "start of the run, in UTC"),
+    ("run_label", "your name for the run (--label)"),
+    ("id", "name of the row in the document: 01-write"),
+    ("spec", "the test in skye's language"),
+    ("handle", "name of the row for skye why: read-4k-q32"),
+    ("repetition", "number of the repetition, from 1"),
+    ("trust", "ok, suspect or invalid"),
+    (
+        "scope",
+        "all, client, operation (of a mix or a replay), or call (one kind of the calls of an operation)",
+    ),
+    ("scope_name", "name of the client, the operation or the call; empty for all"),
+    ("quantity", "column of --csv; for operations also time_share, of the time of all operations"),
+    ("value", "the number"),
+    ("unit", "its unit; empty for a count"),
+];

@@ -19,6 +19,7 @@ mod layers;
 pub mod limiter_help;
 mod observations;
 mod template;
+mod units;
 mod verdicts;
 
 use model::advice::Advice;
@@ -30,9 +31,10 @@ use model::printable::printable;
 use model::run::{Note, PhaseRecord, Scores};
 
 pub use cold::cold_reads;
-pub use columns::{COLUMNS, CSV_RULES};
+pub use columns::{COLUMNS, CSV_LONG_RULES, CSV_RULES, LONG_COLUMNS};
 pub use findings::{FINDING_HELP, FindingHelp};
 pub use layers::{LayerPath, calls, layer_path, steps};
+pub use units::unit;
 pub use verdicts::{
     NO_LIMITER, are_alike_verdicts, evidence, next_steps, operation, operations, ranking, verdict_clause,
     verdict_paragraph, why,

@@ -34,14 +34,15 @@ pub(super) fn page() -> Result<String> {
     let text = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
     let schema: Value =
         serde_json::from_str(&text).with_context(|| format!("understand {}", path.display()))?;
-    let columns =
-        wording::COLUMNS.iter().map(|(name, meaning)| row(&[format!("`{name}`"), (*meaning).into()]));
-    let columns = columns.collect::<String>();
-    let csv = format!(
-        "\n## Columns of CSV\n\n{}\n\n| column | meaning |\n|---|---|\n{columns}",
-        wording::CSV_RULES
-    );
-    Ok([HEAD, &csv, KEYS, &Keys::new(&schema).rows()].concat())
+    let csv = columns("Columns of CSV", wording::CSV_RULES, wording::COLUMNS);
+    let long = columns("Columns of CSV in long form", wording::CSV_LONG_RULES, wording::LONG_COLUMNS);
+    Ok([HEAD, &csv, &long, KEYS, &Keys::new(&schema).rows()].concat())
+}
+
+/// Returns the section about columns.
+fn columns(title: &str, rules: &str, columns: &[(&str, &str)]) -> String {
+    let rows = columns.iter().map(|(name, meaning)| row(&[format!("`{name}`"), (*meaning).into()]));
+    format!("\n## {title}\n\n{rules}\n\n| column | meaning |\n|---|---|\n{}", rows.collect::<String>())
 }
 
 /// Keys of the documents that a schema describes.
@@ -124,7 +125,7 @@ impl<'a> Keys<'a> {
                     words.iter().filter_map(|word| Some(format!("`{}`", word.as_str()?))).collect();
                 meaning.push_str(&format!(" One of {}.", words.join(", ")));
             }
-            let unit = if is_number(node) { unit(&path) } else { "" };
+            let unit = if is_number(node) { wording::unit(&path) } else { "" };
             rows.push_str(&row(&[format!("`{path}`"), unit.into(), meaning]));
             if home == Some(&path) {
                 self.add_rows(&format!("{path}."), node, rows);
@@ -142,32 +143,6 @@ fn properties(node: &Value) -> Vec<(&str, &Value)> {
 fn is_number(node: &Value) -> bool {
     let is_one = |kind: &Value| kind == "integer" || kind == "number";
     is_one(&node["type"]) || node["type"].as_array().is_some_and(|kinds| kinds.iter().any(is_one))
-}
-
-/// Returns the unit of a number, from the words of its key. A number in `latency_ns` has nanoseconds without saying so.
-fn unit(path: &str) -> &'static str {
-    const UNITS: &[(&str, &str)] = &[
-        ("bytes_per_second", "bytes/s"),
-        ("bits_per_second", "bits/s"),
-        ("gib_per_second", "GiB/s"),
-        ("per_second", "1/s"),
-        ("ns_per_op", "ns"),
-        ("per_app_byte", ""),
-        ("kiops", "1000/s"),
-        ("bytes", "bytes"),
-        ("percent", "%"),
-        ("share", "share"),
-        ("celsius", "°C"),
-        ("ns", "ns"),
-    ];
-    let of = |key: &str| {
-        let key = format!("_{}_", key.trim_end_matches("[]"));
-        UNITS.iter().find(|(words, _)| key.contains(&format!("_{words}_"))).map(|(_, unit)| *unit)
-    };
-    let mut keys = path.rsplit('.');
-    let own = keys.next();
-    let is_latency = own != Some("count") && keys.any(|key| key.trim_end_matches("[]").ends_with("_ns"));
-    own.and_then(of).unwrap_or(if is_latency { "ns" } else { "" })
 }
 
 #[cfg(test)]
@@ -188,12 +163,5 @@ mod tests {
             "| `a` |  |  |\n| `a.deep` |  |  Its keys are those of `list[]`. |\n| `list[]` |  | Some. |\n\
              | `list[].x_ns` | ns | Time. |\n"
         );
-    }
-
-    #[test]
-    fn units_follow_from_words_of_keys() {
-        let of =
-            ["a.latency_ns.p99", "a.app_bytes_read", "a.ci95_low_ops_per_second", "threads", "x[].busy_ns[]"];
-        assert_eq!(of.map(unit), ["ns", "bytes", "1/s", "", "ns"]);
     }
 }

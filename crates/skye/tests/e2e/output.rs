@@ -111,6 +111,18 @@ fn chosen_percentiles_are_in_every_format() {
     }
     let refused = skye().arg("report").arg(saved).words("--percentiles 75,50").run().did_not_panic().exits(2);
     refused.stderr_contains(&["50 follows 75"]);
+fn both_forms_of_csv_have_the_same_rates() {
+    let home = scratch(0);
+    let (device, ordinary) = (home.path().join("device.toml"), home.path().join("run.csv"));
+    fs::write(&device, "latency = { mean_us = 100 }").unwrap();
+    let target = format!("sim:{}", device.display());
+    let program = skye().arg("run").arg(target).words("--test read:rnd4k:ops=100 --csv-long - --csv");
+    let ran = program.arg(&ordinary).run().did_not_panic().exits(0);
+    let ordinary = fs::read_to_string(ordinary).unwrap();
+    let cells: Vec<Vec<_>> = ordinary.lines().map(|line| line.split(',').collect()).collect();
+    let column = cells[0].iter().position(|name| *name == "ops_per_second").unwrap();
+    let line = format!(",all,,ops_per_second,{},1/s", cells[1][column]);
+    assert!(ran.stdout.lines().any(|one| one.ends_with(&line)), "{line}\n{ran}");
 }
 
 #[test]
@@ -375,7 +387,7 @@ fn first_steps_fit_on_a_screen() {
     assert!(spec.stdout.contains("VERB[:PATTERN]") && !spec.stdout.contains('`'), "{spec}");
     assert!(spec.stdout.lines().all(|line| line.chars().count() <= 100 && !line.starts_with('|')), "{spec}");
     for (topic, words) in [
-        ("csv", ["latency_p99_ns", "handle"]),
+        ("csv", ["latency_p99_ns", "scope_name"]),
         ("json", ["phases[].latency_ns.p99 ns - 99 % took at most this", "share"]),
         ("prometheus", ["skye_run_success", "--label"]),
         ("exit", ["6 skye compare", "128 + N"]),
