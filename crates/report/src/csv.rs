@@ -223,6 +223,7 @@ const fn columns() -> &'static [Column] {
             optional(phase.figures.until_steady.as_ref().and_then(|rounds| rounds.steady_round))
         }),
         ("handle", |_, phase| text(slug::from_phase(phase))),
+        ("skye_build", |run, _| text(run.skye_build.as_deref().unwrap_or_default())),
         ("read_ops", |_, phase| step(phase, is_read, |step, _| Some(step.ops))),
         ("read_latency_p50_ns", |_, phase| step(phase, is_read, |_, l| l.p50)),
         ("read_latency_p99_ns", |_, phase| step(phase, is_read, |_, l| l.p99)),
@@ -235,7 +236,6 @@ const fn columns() -> &'static [Column] {
         ("sync_latency_p50_ns", |_, phase| step(phase, is_sync, |_, l| l.p50)),
         ("sync_latency_p99_ns", |_, phase| step(phase, is_sync, |_, l| l.p99)),
         ("sync_latency_p99_9_ns", |_, phase| step(phase, is_sync, |_, l| l.p99_9)),
-        ("skye_build", |run, _| text(run.skye_build.as_deref().unwrap_or_default())),
     ]
 }
 

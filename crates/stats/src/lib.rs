@@ -25,8 +25,8 @@ mod share;
 mod short_series;
 
 pub use comparison::{
-    AdjustedDecision, Change, Decision, Margins, SIGNIFICANCE, centre, compare_groups, compare_pairs, holm, judge,
-    pairs_for_width, runs_to_decide,
+    AdjustedDecision, Change, Decision, Margins, SIGNIFICANCE, centre, compare_groups, compare_pairs, holm,
+    judge, pairs_for_width, runs_to_decide,
 };
 pub use interval::{Interval, VALUES_MIN, independent, interval_of_mean, prediction_interval};
 pub use modes::{Mode, modes};

@@ -85,6 +85,7 @@ pub const COLUMNS: &[(&str, &str)] = &[
     ("zones_slowest_bytes_per_second", "rate of the slowest zones"),
     ("steady_round", "round of preconditioning from which it was steady"),
     ("handle", "name of the row for skye why: read-4k-q32"),
+    ("skye_build", "release, commit, target and profile of skye (skye --version)"),
     ("read_ops", "number of reads, where the steps of a test are counted apart"),
     ("read_latency_p50_ns", "half of them took at most this"),
     ("read_latency_p99_ns", "99 % took at most this"),
@@ -97,7 +98,6 @@ pub const COLUMNS: &[(&str, &str)] = &[
     ("sync_latency_p50_ns", "half of them took at most this"),
     ("sync_latency_p99_ns", "99 % took at most this"),
     ("sync_latency_p99_9_ns", "99.9 % took at most this"),
-    ("skye_build", "release, commit, target and profile of skye (skye --version)"),
 ];
 
 /// Rules of the columns of the long form.

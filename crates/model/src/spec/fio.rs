@@ -147,10 +147,11 @@ pub const FIO_KEYS: &[FioKey] = &[
         "measuring costs about 30 ns an operation, which each run shows",
     ),
     key(
-        &["clat_percentiles", "lat_percentiles", "slat_percentiles", "percentile_list"],
+        &["clat_percentiles", "lat_percentiles", "slat_percentiles"],
         Always,
-        "`--percentiles` of `skye run` and `skye report` chooses them; documents have the histogram",
+        "rows have percentiles of the whole latency; documents have the histogram",
     ),
+    key(&["percentile_list"], ForRun, "`--percentiles LIST`, also of `skye report`"),
     key(
         &[
             "write_bw_log",

@@ -3,8 +3,9 @@
 use model::Run;
 use model::run::{ClientShare, Counts, EngineRecord, Figures, Observations, PhaseRecord, Rate, Step};
 
-use super::{Cell, Column, columns, figure, number, text, to_csv};
+use super::{Cell, Column, columns, figure, number, other_cells, other_names, text, to_csv};
 use crate::operations::{has_operations, operations};
+use crate::percentiles;
 
 /// Columns of the ordinary form that each line has.
 const KEYS: [&str; 8] = ["host", "started_at", "run_label", "id", "spec", "handle", "repetition", "trust"];
@@ -64,11 +65,16 @@ struct Part<'a> {
 impl Part<'_> {
     fn lines(&self, has_column: impl Fn(&str) -> bool) -> Vec<Vec<Cell>> {
         let results = columns().iter().filter(|(name, _)| has_column(name) && !SETTINGS.contains(name));
-        results.filter_map(|(name, cell)| self.line(name, cell(self.run, self.record))).collect()
+        let results = results.filter_map(|(name, cell)| self.line(name, cell(self.run, self.record)));
+        let chosen = percentiles::extra_percentiles(self.run).into_iter().filter_map(|wanted| {
+            let [name, ..] = other_names(&wanted);
+            self.line(&name, other_cells(self.record, wanted).into_iter().next()?)
+        });
+        results.chain(chosen).collect()
     }
 
     /// Returns the line of a value; `None` if it is no number.
-    fn line(&self, quantity: &'static str, value: Cell) -> Option<Vec<Cell>> {
+    fn line(&self, quantity: &str, value: Cell) -> Option<Vec<Cell>> {
         let Cell::Plain(value) = value else { return None };
         value.parse::<f64>().ok().filter(|value| value.is_finite())?;
         let key = |key: &&str| columns().iter().find(|(name, _)| name == key);

@@ -111,6 +111,9 @@ fn chosen_percentiles_are_in_every_format() {
     }
     let refused = skye().arg("report").arg(saved).words("--percentiles 75,50").run().did_not_panic().exits(2);
     refused.stderr_contains(&["50 follows 75"]);
+}
+
+#[test]
 fn both_forms_of_csv_have_the_same_rates() {
     let home = scratch(0);
     let (device, ordinary) = (home.path().join("device.toml"), home.path().join("run.csv"));

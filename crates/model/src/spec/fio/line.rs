@@ -134,6 +134,8 @@ impl Line {
         self.option("--verify", is_verified.then(String::new))?;
         let seed = job.parsed("randseed", count)?;
         self.option("--seed", seed.map(|seed| seed.to_string()))?;
+        let percentiles = job.value("percentile_list").map(|list| list.replace(':', ","));
+        self.option("--percentiles", percentiles)?;
         self.option("--json", job.value("output").map(str::to_owned))?;
         let is_warm = job.parsed("pre_read", flag)? == Some(true);
         let is_as_is = job.parsed("invalidate", flag)? == Some(false);

@@ -62,7 +62,6 @@ fn words_of_other_programs_are_translated() {
         ("rw=randread:ioengine=libaio:iodepth=8", "read:rnd4k:q1:buffered"),
         ("rw=randread:ioengine=posixaio:iodepth=8:readonly", "read:rnd4k:q8:buffered"),
         ("rw=randread:verify_fatal=1:startdelay=60", "read:rnd4k:buffered"),
-        ("rw=randread:percentile_list=50:99:99.9:direct", "read:rnd4k:direct"),
         ("randread:RANDOM_DISTRIBUTION=zipf:1.2:8k", "read:rnd8k:zipf=1.2"),
         ("rw=randread:direct:iodepth=2", "read:rnd4k:q2:direct"),
         ("rw=write:fsync=1:end_fsync=1", "write:seq4k:buffered:sync=each"),
@@ -104,6 +103,7 @@ fn key_with_another_meaning_is_refused() {
         ("rw:numjobs=4", "begin with rw=randrw or rw=readwrite"),
         ("rw=randread:runtime=60", "`runtime=60` is for all tests: use `--time SECONDS`"),
         ("read:rnd4k:size=1g", "use `--size SIZE`"),
+        ("rw=randread:percentile_list=50:99", "use `--percentiles LIST`"),
         ("rw=randread:size=1g:runtime=60", "of all threads; `runtime=60` is for all tests"),
         ("rw=randread:bssplit=4k/50:8k/50:nice=1", "`bssplit=4k/50:8k/50`"),
         ("rw=randread:bssplit=4k/50", "`--sweep 4k..1m`"),
@@ -167,6 +167,10 @@ fn command_line_becomes_one_run() {
         (
             "--rw=write --bs=1m --size=32g --direct=1",
             "run . --test write:seq1m:direct:passes=1 --size 32g --write-limit 73GB",
+        ),
+        (
+            "--rw=read --runtime=9 --percentile_list=50:99",
+            "run . --test read:seq4k:buffered --time 9 --percentiles 50,99",
         ),
         ("--rw=randrw --rwmixread=100 --direct=1 --runtime=9", "run . --test read:rnd4k:direct --time 9"),
     ] {
