@@ -124,7 +124,7 @@ pub fn reached(comparison: &Comparison, gate: &GateArguments) -> u8 {
 /// One file that was named.
 enum Source {
     Run { name: String, path: PathBuf, run: Box<Run> },
-    Foreign(Side),
+    Foreign(Box<Side>),
 }
 
 impl Source {
@@ -132,7 +132,7 @@ impl Source {
     fn into_side(self) -> (Side, Vec<Run>) {
         match self {
             Self::Run { name, path, run } => with_runs(name, vec![(path_text(&path), *run)]),
-            Self::Foreign(side) => (side, Vec::new()),
+            Self::Foreign(side) => (*side, Vec::new()),
         }
     }
 }
@@ -170,7 +170,7 @@ fn read(word: &str) -> Result<Source, String> {
     let text = store::text(&path)?;
     let name = run_names::short(&path);
     if let Some(found) = front_ends::found_in(&text) {
-        return found.side(name, &path_text(&path)).map(Source::Foreign);
+        return found.side(name, &path_text(&path)).map(|side| Source::Foreign(Box::new(side)));
     }
     Ok(Source::Run { name, run: Box::new(store::parse(&path, &text)?), path })
 }
