@@ -39,6 +39,8 @@ pub struct Health {
     pub maintenance: Vec<Maintenance>,
     /// Temperatures of the drives under the target.
     pub temperatures: Vec<Temperature>,
+    /// Wear of the drives under the target; only drives that show it without a command.
+    pub wear: Vec<Wear>,
     /// Ways in which the CPUs' frequency is chosen, each listed once.
     pub governors: Vec<Governor>,
     /// Clock sources that the kernel offers, the one in use among them.
@@ -153,6 +155,15 @@ pub struct Temperature {
     pub celsius: f64,
     /// Temperature above which the drive slows down to protect itself; absent where the drive states none.
     pub celsius_max: Option<f64>,
+}
+
+/// Share of its rated writes that a drive has used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wear {
+    /// Name of the drive in `/sys/class/block`.
+    pub device: String,
+    /// Upper end of a range of 10 percent; more than 100 beyond the rating.
+    pub used_percent_max: u8,
 }
 
 /// Way in which the frequency of some CPUs is chosen.

@@ -17,7 +17,7 @@ use crate::parse::{block_stat, loadavg, maps, pressure};
 use crate::probe::Probe;
 use crate::quota::quota;
 use crate::root::Root;
-use crate::sensors::{cpu_throttled, governors, temperatures};
+use crate::sensors::{cpu_throttled, governors, temperatures, wear};
 use crate::stack::MEMORY;
 use crate::thread;
 
@@ -48,6 +48,7 @@ pub fn health(root: &Root, machine: &Machine, target: &Target, watched: Duration
         arrays: arrays(root, target),
         maintenance: maintenance(root, &mounts, target),
         temperatures: temperatures(root, &target.device_stack),
+        wear: wear(root, &target.device_stack),
         governors: governors(root),
         clock_sources: root
             .line(CLOCKS)

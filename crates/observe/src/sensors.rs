@@ -1,6 +1,8 @@
-//! Temperatures of drives, throttling of CPUs, and the governors of their frequency.
+//! Temperatures and wear of drives, throttling of CPUs, and the governors of their frequency.
 
-use model::health::{Governor, Temperature};
+use std::path::Path;
+
+use model::health::{Governor, Temperature, Wear};
 use model::target::Device;
 
 use crate::device::SysfsDevice;
@@ -10,6 +12,8 @@ use crate::root::Root;
 const DRIVES: [&str; 2] = ["nvme", "drivetemp"];
 /// Largest plausible temperature. Drives without a limit report one that nothing survives, such as 65,261 °C.
 const CELSIUS_MAX: f64 = 200.0;
+/// Directories from the disk of a UFS host up to the host.
+const UFS_LEVELS: usize = 4;
 const CPUS: &str = "sys/devices/system/cpu";
 
 /// Reads the sensors of the physical devices, as far as there are any.
@@ -30,6 +34,32 @@ pub(crate) fn temperatures(root: &Root, devices: &[Device]) -> Vec<Temperature> 
         }
     }
     found
+}
+
+/// Reads the wear of drives that show it as a file. eMMC does (JESD84-B51, 7.4.37: DEVICE_LIFE_TIME_EST), and UFS, whose host
+/// has a health descriptor (JESD220). NVMe and ATA need a command.
+pub(crate) fn wear(root: &Root, devices: &[Device]) -> Vec<Wear> {
+    let wear = |device: &Device| {
+        let place = SysfsDevice::by_name(root, &device.name)?;
+        let own = root.line(&format!("{}/device/life_time", place.disk));
+        let text = own.or_else(|| {
+            let drive = root.real(&format!("{}/device", place.disk))?;
+            let of_host = |path: &Path| {
+                let file = |kind| {
+                    root.line(&format!("{}/health_descriptor/life_time_estimation_{kind}", path.display()))
+                };
+                Some(format!("{} {}", file("a")?, file("b")?))
+            };
+            Path::new(&drive).ancestors().take(UFS_LEVELS).find_map(of_host)
+        })?;
+        // A tenth for each step: 1 is 0 to 10 %, and 11 is beyond the rating.
+        let tenths = text
+            .split_whitespace()
+            .filter_map(|word| u8::from_str_radix(word.trim_start_matches("0x"), 16).ok());
+        let tenths = tenths.filter(|tenths| (1..=11).contains(tenths)).max()?;
+        Some(Wear { device: device.name.clone(), used_percent_max: tenths * 10 })
+    };
+    devices.iter().filter(|device| device.is_leaf()).filter_map(wear).collect()
 }
 
 struct Sensor {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use model::health::{Governor, Health, IoLimit, Maintenance};
+use model::health::{Governor, Health, IoLimit, Maintenance, Wear};
 use observe::{Identity, Root, health, machine, resolve, target};
 
 fn tree(name: &str) -> PathBuf {
@@ -112,6 +112,26 @@ fn drives_have_their_own_sensors() {
     assert_eq!(found.iter().map(|sensor| sensor.celsius_max).collect::<Vec<_>>(), [None]);
     // The disk has no sensor, though others have.
     assert_eq!(temperatures("ext4_superblock", "/mnt/t", (8, 1)), []);
+}
+
+#[test]
+fn drives_without_commands_show_their_wear() {
+    let home = copy("ext4_nvme");
+    let wear = || health_below(&Root::at(home.path()), "/mnt/t", block("ext4_nvme", "nvme0n1p2")).wear;
+    assert_eq!(wear(), []);
+    let drive = std::fs::canonicalize(home.path().join("sys/class/block/nvme0n1/device")).unwrap();
+    // UFS has it at its host, some levels above the disk.
+    let host = drive.parent().unwrap().join("health_descriptor");
+    std::fs::create_dir(&host).unwrap();
+    for (kind, value) in [("a", "0x02"), ("b", "0x03")] {
+        std::fs::write(host.join(format!("life_time_estimation_{kind}")), format!("{value}\n")).unwrap();
+    }
+    let used = |percent| [Wear { device: "nvme0n1".into(), used_percent_max: percent }];
+    assert_eq!(wear(), used(30));
+    std::fs::write(drive.join("life_time"), "0x0b 0x01\n").unwrap();
+    assert_eq!(wear(), used(110));
+    std::fs::write(drive.join("life_time"), "0x00 0x00\n").unwrap();
+    assert_eq!(wear(), [], "undefined");
 }
 
 #[test]

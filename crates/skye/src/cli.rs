@@ -833,7 +833,9 @@ mod tests {
                 found.filter_map(|text| text.strip_prefix("sudo ").unwrap_or(text).strip_prefix("skye "));
             let ends = [" #", " >", " |", " &", ";"];
             let cut = |text: &str| {
-                ends.iter().fold(text.to_owned(), |text, end| text.split(end).next().unwrap_or("").to_owned())
+                let is_unquoted = |at: &usize| text[..*at].matches('\'').count().is_multiple_of(2);
+                let found = ends.iter().flat_map(|end| text.match_indices(end)).map(|(at, _)| at);
+                text[..found.filter(is_unquoted).min().unwrap_or(text.len())].to_owned()
             };
             // A line of output begins with the name, too, and then has its version or a separator.
             let is_command = |text: &String| !text.contains(" · ") && !text.starts_with(['·', '…', '0']);

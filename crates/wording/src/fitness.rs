@@ -7,7 +7,7 @@
 
 use std::fmt::Write;
 
-use model::health::{Check, Governor, Health, Maintenance, RunStore, Severity};
+use model::health::{Check, Governor, Health, Maintenance, RunStore, Severity, Wear};
 use model::numbers::{latency, thousands};
 use model::plan::{DATASET_BYTES_MAX, DATASET_BYTES_MIN, plan};
 use model::target::{Backing, Device, DeviceKind, TargetKind};
@@ -89,6 +89,7 @@ pub fn checks(health: &Health, standard: &Request) -> Vec<Check> {
     checks.extend(maintenance(health));
     checks.extend(queues(&health.target));
     checks.extend(heat(health));
+    checks.extend(endurance(health));
     if health.watch.length_ns > 0 {
         checks.extend(foreign_io(health));
         checks.extend([writeback(health), noise(health), steal(health), load(health)]);
@@ -519,6 +520,27 @@ fn heat(health: &Health) -> Vec<Check> {
         checks.push(check(Warn, "heat", found).with_advice("check cooling and power limits"));
     }
     checks
+}
+
+/// Checks how much of their rated writes the drives have used. The line `plan` has the bytes of a run.
+fn endurance(health: &Health) -> Vec<Check> {
+    let of = |wear: &Wear| {
+        let (device, used) = (&wear.device, wear.used_percent_max);
+        match used {
+            ..90 => {
+                fine("endurance", format!("{device} has used {} to {used} % of its rated writes", used - 10))
+            }
+            90..=100 => check(
+                Note,
+                "endurance",
+                format!("{device} has used at least {} % of its rated writes", used - 10),
+            )
+            .with_advice("write less with --write-limit, or only read"),
+            _ => check(Warn, "endurance", format!("{device} has used all of its rated writes"))
+                .with_advice("only read from it, and replace it"),
+        }
+    };
+    health.wear.iter().map(of).collect()
 }
 
 /// Checks foreign I/O on the devices: reports the device with most of it, by bytes or by time.

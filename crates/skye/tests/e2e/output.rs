@@ -420,7 +420,7 @@ fn command_line_of_fio_is_translated() {
     let ran = skye().arg("fio").words(keys).run().did_not_panic().exits(0);
     let line = ran.stdout.lines().next().unwrap();
     assert_eq!(line, "skye run /mnt/data --test read:rnd4k:q32t4:direct --size 4g --time 60");
-    assert!(ran.stdout.contains("ioengine=libaio: skye has io_uring instead"), "{ran}");
+    assert!(ran.stdout.contains("ioengine=libaio: skye has io_uring, or plain calls"), "{ran}");
     skye().arg("fio").run().exits(0).output_contains(&["numjobs", "tN"]);
     let refused = skye().arg("fio").words("--rw=read --bssplit=4k/50").run().did_not_panic().exits(2);
     refused.stderr_contains(&["bssplit", "--sweep 4k..1m"]);

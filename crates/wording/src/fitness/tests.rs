@@ -82,6 +82,7 @@ fn sound() -> Health {
         arrays: Vec::new(),
         maintenance: Vec::new(),
         temperatures: Vec::new(),
+        wear: Vec::new(),
         governors: vec![Governor { name: "performance".into(), driver: None }],
         clock_sources: vec!["tsc".into(), "hpet".into()],
         clock_read_ns: Some(24.0),
@@ -386,6 +387,18 @@ fn high_temperature_is_a_warning() {
     expect("heat", Pass, hot(90.0, None));
     expect("heat", Warn, |health| health.watch.cpu_throttled = Some(1));
     assert_eq!(after("heat", |health| health.watch.cpu_throttled = None), []);
+}
+
+#[test]
+fn worn_drive_is_a_warning() {
+    let worn = |used_percent_max| {
+        move |health: &mut Health| {
+            health.wear = vec![Wear { device: "mmcblk0".into(), used_percent_max }];
+        }
+    };
+    expect("endurance", Pass, worn(10));
+    expect("endurance", Note, worn(100));
+    expect("endurance", Warn, worn(110));
 }
 
 #[test]
