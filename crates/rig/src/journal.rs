@@ -13,7 +13,7 @@ use model::UserError;
 use rustix::fs::FlockOperation;
 
 use crate::holder::{Holder, State};
-use crate::settings::Settings;
+use crate::settings::FirstSettings;
 use crate::step::{Outcome, Step};
 use crate::{PREFIX, command, mounts};
 
@@ -71,12 +71,22 @@ impl Journal {
         Ok(())
     }
 
-    /// Writes settings down that commands are about to change. Undoing puts back those that differ then.
+    /// Writes settings down that commands are about to change. Undoing puts back those with the commands' values. Where these
+    /// are not known, it only lists what has changed.
     ///
     /// # Errors
     /// The journal cannot be written.
-    pub fn keep_settings(&mut self, settings: Settings) -> Result<(), UserError> {
+    pub fn keep_settings(&mut self, settings: FirstSettings) -> Result<(), UserError> {
         self.note(Step::Settings(settings))
+    }
+
+    /// Returns a handle that holds the lock of this journal, for the stdin of a command. Its changes are undone only after it
+    /// ends, even if it outlives this process.
+    ///
+    /// # Errors
+    /// No file can be opened any more.
+    pub fn lock(&self) -> io::Result<File> {
+        self.file.try_clone()
     }
 
     /// Ends the journal and undoes nothing.
@@ -192,9 +202,41 @@ pub struct CleanOutcome {
     pub leftovers: Vec<String>,
 }
 
-/// Undoes everything that killed rigs have left. Touches no live rig, and nothing that no journal names.
+/// Undoes everything that killed rigs have left. Touches no live rig, no settings of the machine, and nothing that no journal
+/// names.
 pub fn clean() -> Vec<CleanOutcome> {
-    list().into_iter().filter_map(|journal| clean_one(&journal)).collect()
+    let rigs = list().into_iter().filter(|journal| !has_settings(journal));
+    rigs.filter_map(|journal| clean_one(&journal)).collect()
+}
+
+/// Returns true for a journal of settings of the machine.
+fn has_settings(journal: &Path) -> bool {
+    let steps = File::open(journal).map(|mut file| read(&mut file)).unwrap_or_default();
+    steps.iter().any(|step| matches!(step, Step::Settings(_)))
+}
+
+/// Returns the journal of another program that may change some of these settings, with true if the program still runs. Waits
+/// for programs that do not know yet what they change.
+pub fn other_owner(own: &Journal, first: &FirstSettings) -> Option<(PathBuf, bool)> {
+    let overlaps = |step: &Step| matches!(step, Step::Settings(theirs) if theirs.overlaps(first));
+    let is_open = |step: &Step| matches!(step, Step::Settings(theirs) if theirs.is_open());
+    let found = |path: &PathBuf| {
+        let steps = File::open(path).map(|mut file| read(&mut file)).unwrap_or_default();
+        (path != own.path() && steps.iter().any(overlaps)).then(|| (path.clone(), steps.iter().any(is_open)))
+    };
+    for _ in 0..TRIES {
+        let others: Vec<_> =
+            list().iter().filter_map(found).map(|(path, open)| (is_live(&path), open, path)).collect();
+        if let Some((is_live, _, path)) = others.iter().find(|(is_live, is_open, _)| !(*is_live && *is_open))
+        {
+            return Some((path.clone(), *is_live));
+        }
+        if others.is_empty() {
+            return None;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    list().iter().filter_map(found).map(|(path, _)| (path, true)).next()
 }
 
 /// Cleans one journal; `None` if a process uses it, or if it does not exist.
@@ -253,13 +295,9 @@ pub fn abandoned() -> Vec<PathBuf> {
     list().into_iter().filter(|journal| !is_live(journal)).collect()
 }
 
-/// Puts back the settings that killed programs have left, by the journals that name nothing else.
+/// Puts back the settings that killed programs have left.
 pub fn put_settings_back() -> Vec<CleanOutcome> {
-    let is_settings = |path: &PathBuf| {
-        let steps = File::open(path).map(|mut file| read(&mut file)).unwrap_or_default();
-        !steps.is_empty() && steps.iter().all(|step| matches!(step, Step::Settings(_)))
-    };
-    list().into_iter().filter(is_settings).filter_map(|journal| clean_one(&journal)).collect()
+    list().into_iter().filter(|path| has_settings(path)).filter_map(|journal| clean_one(&journal)).collect()
 }
 
 /// Lists the changes that a journal names, as lines for people.
@@ -412,7 +450,7 @@ mod tests {
     use super::*;
     use crate::Spec;
     use crate::fuse::{Faults, Fuse};
-    use crate::settings::Place;
+    use crate::settings::{Place, Settings};
 
     #[test]
     fn dropped_journal_undoes_its_steps() {
@@ -431,17 +469,30 @@ mod tests {
     fn settings_of_a_killed_program_come_back() {
         let directory = tempfile::tempdir().unwrap();
         let knob = directory.path().join("knob");
-        fs::write(&knob, "1\n").unwrap();
+        let read = || Settings::read_at([Place::File(knob.clone())].into_iter());
+        let set = |value: &str| fs::write(&knob, value).unwrap();
+        set("1\n");
+        let first = read();
+        set("2\n");
         let mut journal = Journal::open().unwrap();
-        journal.keep_settings(Settings::read_places([Place::File(knob.clone())].into_iter())).unwrap();
-        fs::write(&knob, "2\n").unwrap();
+        journal.keep_settings(first.before(&[&read()])).unwrap();
         let is_here = |cleaned: &CleanOutcome| cleaned.journal == journal.path;
         assert!(!put_settings_back().iter().any(is_here), "it lives");
         rustix::fs::flock(&journal.file, FlockOperation::Unlock).unwrap();
         let cleaned = put_settings_back().into_iter().find(is_here).unwrap();
-        assert!(cleaned.undone[0].ends_with("knob, back to 1") && cleaned.leftovers.is_empty());
-        assert_eq!(fs::read_to_string(&knob).unwrap(), "1");
+        assert!(cleaned.undone[0].ends_with("knob is 1 again") && cleaned.leftovers.is_empty());
+        assert_eq!(fs::read_to_string(&knob).unwrap(), "1\n");
         assert!(!journal.path.exists());
+        // Where nobody knows what changed a setting, it stays.
+        let mut journal = Journal::open().unwrap();
+        journal.keep_settings(read().as_first()).unwrap();
+        set("3\n");
+        rustix::fs::flock(&journal.file, FlockOperation::Unlock).unwrap();
+        let cleaned =
+            put_settings_back().into_iter().find(|cleaned| cleaned.journal == journal.path).unwrap();
+        assert!(cleaned.leftovers[0].contains("1 → 3") && journal.path.exists(), "{cleaned:?}");
+        assert_eq!(fs::read_to_string(&knob).unwrap(), "3\n");
+        fs::remove_file(&journal.path).unwrap();
     }
 
     #[test]

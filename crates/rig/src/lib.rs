@@ -64,8 +64,8 @@ pub use device::LoopDevice;
 pub use disk::Disk;
 pub use group::Group;
 pub use journal::{
-    CleanOutcome, Journal, abandoned, clean, clean_one, is_live, is_mounted, list, plain_directories,
-    put_settings_back, steps,
+    CleanOutcome, Journal, abandoned, clean, clean_one, is_live, is_mounted, list, other_owner,
+    plain_directories, put_settings_back, steps,
 };
 pub use lineage::is_own;
 pub use neighbour::{Hogs, Neighbour};
@@ -73,7 +73,7 @@ pub use network::{Network, PREPARE_SSHD};
 pub use owner::Rig;
 pub use serve::serve;
 pub use served::{Direction, Request, RequestLog};
-pub use settings::{Change, Place, Settings};
+pub use settings::{Change, FirstSettings, Place, PutBack, Settings};
 pub use spec::{
     Daemon, DiskBacking, DiskSpec, FuseSpec, HogsSpec, MemorySpec, NeighbourSpec, NetworkSpec,
     OpenFilePolicy, QuotaSpec, Spec,

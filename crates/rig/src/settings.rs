@@ -1,11 +1,10 @@
 //! Settings of the machine that change what a target does: read as values, and put back.
 //!
-//! [`Settings`] knows no single setting by name. It holds the files in the kernel's directories of settings that root can
-//! write and read. It also holds the limits of the target's devices in the cgroups of this process, and the options of the
-//! target's mount.
+//! [`Settings`] holds files in the kernel's directories of settings that root can write and read. It also holds the limits of
+//! the target's devices in the cgroups of this process, and the options of the target's mount. State that the kernel changes
+//! by itself, and switches that work in one direction, are not among them.
 
-use std::collections::BTreeSet;
-use std::ffi::OsStr;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -20,28 +19,46 @@ use crate::{command, mounts};
 const DIRECTORIES: &[&str] = &[
     "/proc/sys/fs",
     "/proc/sys/fs/*",
-    "/proc/sys/kernel",
     "/proc/sys/net/core",
     "/proc/sys/net/ipv4",
     "/proc/sys/sunrpc",
     "/proc/sys/vm",
-    "/sys/devices/system/cpu/*",
     "/sys/devices/system/cpu/*/cpufreq",
     "/sys/devices/system/cpu/*/cpuidle/*",
     "/sys/kernel/mm/transparent_hugepage",
 ];
+/// Settings in directories with other files.
+const FILES: &[&str] = &[
+    "/proc/sys/kernel/io_uring_disabled",
+    "/proc/sys/kernel/nmi_watchdog",
+    "/proc/sys/kernel/numa_balancing",
+    "/proc/sys/kernel/task_delayacct",
+    "/proc/sys/kernel/timer_migration",
+    "/sys/devices/system/cpu/smt/control",
+];
 /// Directories of a block device, below its own.
-const OF_DEVICE: &[&str] =
-    &["queue", "queue/iosched", "device", "device/scsi_disk/*", "md", "bcache", "loop"];
+const OF_DEVICE: &[&str] = &["queue", "queue/iosched"];
+/// Settings of a block device in directories with other files.
+const FILES_OF_DEVICE: &[&str] = &[
+    "bcache/cache_mode",
+    "bcache/sequential_cutoff",
+    "bcache/writeback_delay",
+    "bcache/writeback_percent",
+    "device/queue_depth",
+    "md/group_thread_cnt",
+    "md/preread_bypass_threshold",
+    "md/safe_mode_delay",
+    "md/stripe_cache_size",
+];
 /// Modules whose parameters change how storage works, besides that of the file system.
 const MODULES: &[&str] =
     &["nvme", "nvme_core", "scsi_mod", "dm_mod", "md_mod", "loop", "fuse", "nfs", "sunrpc", "zfs", "zswap"];
-/// Directories that are no settings: programs to start by the kind of file, which the kernel mounts when they are read.
-const EXCLUDED: &[&str] = &["binfmt_misc"];
+/// Names that are no settings: an automatic mount, commands, and a file whose reading interrupts all CPUs.
+const EXCLUDED: &[&str] = &["binfmt_misc", "compact_memory", "drop_caches", "stat_refresh"];
 /// Longest value. Longer texts are tables.
 const VALUE_BYTES_MAX: usize = 4096;
 /// Attempts to put all values back. A value may depend on another: a scheduler resets the length of its queue.
-const PASSES: usize = 4;
+const PASSES: usize = 3;
 /// Limits of a device in a cgroup, and the value that means no limit.
 const LIMITS: &[(&str, &str)] = &[
     ("io.max", "rbps=max wbps=max riops=max wiops=max"),
@@ -50,16 +67,12 @@ const LIMITS: &[(&str, &str)] = &[
     ("blkio.throttle.read_iops_device", "0"),
     ("blkio.throttle.write_iops_device", "0"),
 ];
+/// Options of a mount that undo each other, besides those with and without "no".
+const OPPOSITES: &[(&str, &str)] = &[("ro", "rw"), ("sync", "async")];
 
 /// Settings with their values.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Settings(Vec<Setting>);
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Setting {
-    place: Place,
-    value: String,
-}
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Settings(BTreeMap<Place, String>);
 
 /// Place of a setting.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -83,20 +96,44 @@ pub struct Change {
     pub after: Option<String>,
 }
 
+/// Settings with their first values, to which they return.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FirstSettings(Vec<FirstSetting>);
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct FirstSetting {
+    place: Place,
+    value: String,
+    /// Values that commands gave it; empty while they are not known. Any other value is somebody else's.
+    given: Vec<String>,
+}
+
+/// Result of putting settings back.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct PutBack {
+    /// Settings that have their first values again.
+    pub undone: Vec<String>,
+    /// Settings that have other values, each with the reason.
+    pub leftovers: Vec<String>,
+    /// Places of these.
+    pub places: Vec<Place>,
+}
+
 impl Settings {
     /// Reads the settings that may change what a target does. The target is given by its block devices, each a name and a
     /// number ("7:3"), its mount point and the kind of its file system.
     pub fn read(devices: &[(String, String)], mount_point: &Path, file_system: &str) -> Self {
         let mut directories: BTreeSet<PathBuf> = DIRECTORIES.iter().flat_map(|path| expand(path)).collect();
+        let mut files: BTreeSet<PathBuf> = FILES.iter().map(PathBuf::from).collect();
         for (name, _) in devices {
             let Ok(device) = fs::canonicalize(Path::new("/sys/class/block").join(name)) else { continue };
             // The queue of a partition is its disk's.
             let disk =
                 if device.join("partition").exists() { device.parent().unwrap_or(&device) } else { &device };
             let disk = Path::new("/sys/block").join(disk.file_name().unwrap_or_default());
-            directories
-                .extend(OF_DEVICE.iter().flat_map(|below| expand(&disk.join(below).to_string_lossy())));
-            directories.extend(expand(&format!("/sys/fs/{file_system}/{name}")));
+            directories.extend(OF_DEVICE.iter().map(|below| disk.join(below)));
+            directories.insert(Path::new("/sys/fs").join(file_system).join(name));
+            files.extend(FILES_OF_DEVICE.iter().map(|below| disk.join(below)));
         }
         // The read-ahead of a block device is a file of its queue, too.
         let of_mount = mounts::at(mount_point).pop().map(|mount| mount.device_number);
@@ -104,92 +141,132 @@ impl Settings {
         directories.extend(of_mount.map(|number| Path::new("/sys/class/bdi").join(number)));
         let modules = MODULES.iter().chain([&file_system]);
         directories.extend(modules.map(|module| Path::new("/sys/module").join(module).join("parameters")));
-        let files = directories.iter().flat_map(|directory| files_in(directory)).map(Place::File);
+        files.extend(directories.iter().flat_map(|directory| files_in(directory)));
+        let files = files.into_iter().filter(|path| is_setting(path)).map(Place::File);
         let mount = std::iter::once(Place::Mount(mount_point.to_owned()));
-        Self::read_places(files.chain(limits(devices)).chain(mount))
+        Self::read_at(files.chain(limits(devices)).chain(mount))
     }
 
-    pub(crate) fn read_places(places: impl Iterator<Item = Place>) -> Self {
-        Self(places.filter_map(|place| Some(Setting { value: place.read()?, place })).collect())
+    /// Reads the settings at these places.
+    pub fn read_at(places: impl Iterator<Item = Place>) -> Self {
+        Self(places.filter_map(|place| Some((place.clone(), place.read()?))).collect())
     }
 
-    /// Returns the settings that differ now from these. Settings that appeared since are not among them.
-    pub fn changes(&self) -> Vec<Change> {
-        let change = |setting: &Setting| {
-            let after = setting.place.read();
-            (after.as_ref() != Some(&setting.value)).then(|| Change {
-                place: setting.place.clone(),
-                before: Some(setting.value.clone()),
-                after,
-            })
-        };
-        self.0.iter().filter_map(change).collect()
+    /// Returns the value at a place.
+    pub fn value(&self, place: &Place) -> Option<&String> {
+        self.0.get(place)
     }
 
     /// Returns the settings that differ between these and other ones.
     pub fn compare(&self, other: &Self) -> Vec<Change> {
-        let value = |of: &Self, place: &Place| {
-            of.0.iter().find(|setting| setting.place == *place).map(|setting| setting.value.clone())
-        };
-        let only_other = other.0.iter().filter(|setting| value(self, &setting.place).is_none());
-        let places = self.0.iter().chain(only_other).map(|setting| &setting.place);
+        let places: BTreeSet<&Place> = self.0.keys().chain(other.0.keys()).collect();
         places
+            .into_iter()
             .map(|place| Change {
                 place: place.clone(),
-                before: value(self, place),
-                after: value(other, place),
+                before: self.0.get(place).cloned(),
+                after: other.0.get(place).cloned(),
             })
             .filter(|change| change.before != change.after)
             .collect()
     }
 
-    /// Keeps only the settings at these places.
-    pub fn retain(&mut self, places: &[Place]) {
-        self.0.retain(|setting| places.contains(&setting.place));
-    }
-
     /// Drops the settings at these places.
     pub fn exclude(&mut self, places: &[Place]) {
-        self.0.retain(|setting| !places.contains(&setting.place));
+        places.iter().for_each(|place| drop(self.0.remove(place)));
     }
 
-    /// Reads the same settings again.
-    #[must_use]
-    pub fn read_again(&self) -> Self {
-        Self::read_places(self.0.iter().map(|setting| setting.place.clone()))
+    /// Returns these as first settings, whatever values they are given.
+    pub fn as_first(&self) -> FirstSettings {
+        self.changed_to(None)
     }
 
-    /// Gives each setting its value again. Returns what was put back, and what was not, each with the reason.
-    pub fn put_back(&self) -> (Vec<String>, Vec<String>) {
-        let all = self.changes();
-        for _ in 0..PASSES {
-            let changes = self.changes();
-            if changes.is_empty() {
-                break;
-            }
-            // An error may end when another setting is back. What still differs at the end is reported.
-            changes.iter().for_each(|change| drop(change.undo()));
-        }
-        let left = self.changes();
-        let is_left = |change: &&Change| left.iter().any(|still| still.place == change.place);
-        let undone = all.iter().filter(|change| !is_left(change)).map(Change::undone).collect();
-        (undone, left.iter().map(Change::leftover).collect())
+    /// Returns those of these settings as first ones that differ in `others`. Only the values there are undone.
+    pub fn before(&self, others: &[&Self]) -> FirstSettings {
+        self.changed_to(Some(others))
+    }
+
+    fn changed_to(&self, others: Option<&[&Self]>) -> FirstSettings {
+        let first = |(place, value): (&Place, &String)| {
+            let given: Vec<_> = others
+                .into_iter()
+                .flatten()
+                .filter_map(|other| other.0.get(place))
+                .filter(|other| *other != value)
+                .collect();
+            // A file that is missing after a command comes back with another setting.
+            let is_changed =
+                others.is_none_or(|others| others.iter().any(|other| other.0.get(place) != Some(value)));
+            is_changed.then(|| FirstSetting {
+                place: place.clone(),
+                value: value.clone(),
+                given: given.into_iter().cloned().collect(),
+            })
+        };
+        FirstSettings(self.0.iter().filter_map(first).collect())
     }
 }
 
-impl Change {
-    fn undo(&self) -> Result<(), String> {
-        self.place.write(self.before.as_deref().unwrap_or_default())
+impl FirstSettings {
+    /// True if some settings are in both.
+    pub(crate) fn overlaps(&self, other: &Self) -> bool {
+        self.0.iter().any(|setting| other.0.iter().any(|theirs| theirs.place == setting.place))
     }
 
-    fn undone(&self) -> String {
-        format!("{}, back to {}", self.place, value_text(self.before.as_ref()))
+    /// True if there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
-    fn leftover(&self) -> String {
-        let why = self.undo().err().unwrap_or_else(|| "the kernel does not take the value".into());
-        let (before, after) = (value_text(self.before.as_ref()), value_text(self.after.as_ref()));
-        format!("{}: it is {after}, and was {before}: {why}", self.place)
+    /// True while it is not known what values the commands give.
+    pub(crate) fn is_open(&self) -> bool {
+        self.0.iter().all(|setting| setting.given.is_empty())
+    }
+
+    /// Gives each setting its first value again, unless somebody else has set it meanwhile.
+    pub fn put_back(&self) -> PutBack {
+        let all = self.changes();
+        let mut errors = BTreeMap::new();
+        for _ in 0..PASSES {
+            for change in self.changes() {
+                // An error may end when another setting is back. What still differs at the end is reported.
+                if let Err(error) = change.place.write(change.before.as_deref().unwrap_or_default()) {
+                    errors.insert(change.place, error);
+                }
+            }
+            if self.changes().is_empty() {
+                break;
+            }
+        }
+        let left = self.changes();
+        let places: Vec<_> = left.iter().map(|change| change.place.clone()).collect();
+        let undone = all.iter().filter(|change| !places.contains(&change.place));
+        let leftover = |change: &Change| {
+            let why = errors.get(&change.place).map_or("the kernel does not take the value", String::as_str);
+            let (before, after) = (value_text(change.before.as_ref()), value_text(change.after.as_ref()));
+            format!("{} is {after}, and was {before}: {why}", change.place)
+        };
+        PutBack {
+            undone: undone
+                .map(|change| format!("{} is {} again", change.place, value_text(change.before.as_ref())))
+                .collect(),
+            leftovers: left.iter().map(leftover).collect(),
+            places,
+        }
+    }
+
+    /// Returns the settings that commands have changed.
+    pub(crate) fn changes(&self) -> Vec<Change> {
+        let change = |setting: &FirstSetting| {
+            let after = setting.place.read()?;
+            let is_given = setting.given.is_empty() || setting.given.contains(&after);
+            (after != setting.value && is_given).then(|| Change {
+                place: setting.place.clone(),
+                before: Some(setting.value.clone()),
+                after: Some(after),
+            })
+        };
+        self.0.iter().filter_map(change).collect()
     }
 }
 
@@ -207,7 +284,11 @@ impl fmt::Display for Change {
 }
 
 fn value_text(value: Option<&String>) -> &str {
-    value.map(String::as_str).filter(|value| !value.is_empty()).unwrap_or("none")
+    match value.map(String::as_str) {
+        None => "missing",
+        Some("") => "empty",
+        Some(value) => value,
+    }
 }
 
 impl fmt::Display for Place {
@@ -236,7 +317,8 @@ impl Place {
 
     fn write(&self, value: &str) -> Result<(), String> {
         match self {
-            Self::File(path) => fs::write(path, value).map_err(|error| error.to_string()),
+            // The kernel ignores a write of nothing.
+            Self::File(path) => fs::write(path, format!("{value}\n")).map_err(|error| error.to_string()),
             Self::Limit(path, device, unlimited) => {
                 let value = if value.is_empty() { unlimited } else { value };
                 fs::write(path, format!("{device} {value}")).map_err(|error| error.to_string())
@@ -246,25 +328,49 @@ impl Place {
     }
 }
 
-/// Mounts a file system again with the options that it had: an option that was added is negated.
+/// Mounts a file system again with each option that is missing, and with the opposite of each that was added.
 fn remount(at: &Path, before: &str, now: &str) -> Result<(), String> {
-    let before: Vec<&str> = before.split(',').collect();
-    let added = now.split(',').filter(|option| !before.contains(option) && !option.contains('='));
-    let negated = added.map(|option| match option.strip_prefix("no") {
-        Some(positive) => positive.to_owned(),
-        None => format!("no{option}"),
-    });
-    let options: Vec<String> = negated.chain(before.iter().map(|option| (*option).to_owned())).collect();
-    let mut mount = Command::new("mount");
-    mount.args(["-o", &format!("remount,{}", options.join(","))]).arg(at).stdin(Stdio::null());
-    command::run(&mut mount, "mount it again").map(drop).map_err(|error| error.cause)
+    let mut problem = Ok(());
+    // One at a time: an option that the file system refuses would keep the others from being set.
+    for option in remount_options(before, now) {
+        let mut mount = Command::new("mount");
+        mount.args(["-o", &format!("remount,{option}")]).arg(at).stdin(Stdio::null());
+        let done = command::run(&mut mount, "mount it again").map(drop).map_err(|error| error.cause);
+        problem = problem.and(done);
+    }
+    problem
 }
 
-/// Returns the text of a file with one line; `None` for an empty file, or one with more.
+fn remount_options(before: &str, now: &str) -> Vec<String> {
+    let [before, now] = [before, now].map(|options| options.split(',').collect::<Vec<_>>());
+    let added = now.iter().filter(|option| !before.contains(option) && !option.contains('='));
+    let missing = before.iter().filter(|option| !now.contains(option));
+    let mut options: Vec<String> = added.map(|option| opposite(option)).collect();
+    for option in missing {
+        if !options.iter().any(|known| known == option) {
+            options.push((*option).to_owned());
+        }
+    }
+    options
+}
+
+fn opposite(option: &str) -> String {
+    let of_pair = |(one, other): &(&str, &str)| match option {
+        _ if option == *one => Some((*other).to_owned()),
+        _ if option == *other => Some((*one).to_owned()),
+        _ => None,
+    };
+    OPPOSITES.iter().find_map(of_pair).unwrap_or_else(|| match option.strip_prefix("no") {
+        Some(positive) => positive.to_owned(),
+        None => format!("no{option}"),
+    })
+}
+
+/// Returns the text of a file with at most one line; `None` for one with more.
 fn one_line(path: &Path) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;
     let line = text.trim();
-    (!line.is_empty() && !line.contains('\n') && line.len() <= VALUE_BYTES_MAX).then(|| line.to_owned())
+    (!line.contains('\n') && line.len() <= VALUE_BYTES_MAX).then(|| line.to_owned())
 }
 
 /// Returns the choice of "none [mq-deadline] kyber", or the whole text of a file without brackets.
@@ -273,7 +379,7 @@ fn chosen(text: String) -> String {
     word.map(ToOwned::to_owned).unwrap_or(text)
 }
 
-/// Returns the existing directories that a path means, in which `*` stands for any name.
+/// Returns the directories that a path means, in which `*` stands for any name.
 fn expand(path: &str) -> Vec<PathBuf> {
     let mut found = vec![PathBuf::from("/")];
     for part in path.split('/').filter(|part| !part.is_empty()) {
@@ -282,27 +388,26 @@ fn expand(path: &str) -> Vec<PathBuf> {
             name => found.into_iter().map(|directory| directory.join(name)).collect(),
         };
     }
-    found.retain(|directory| directory.is_dir());
     found
 }
 
 fn subdirectories(directory: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    let is_settings = |path: &PathBuf| {
-        !EXCLUDED.iter().any(|name| path.file_name() == Some(OsStr::new(name))) && path.is_dir()
-    };
-    entries.map(|entry| entry.path()).filter(is_settings).collect()
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
+    entries.filter(|path| !is_excluded(path) && path.is_dir()).collect()
 }
 
-/// Returns the files of a directory that the kernel lets root write and read.
+fn is_excluded(path: &Path) -> bool {
+    EXCLUDED.iter().any(|name| path.ends_with(name))
+}
+
 fn files_in(directory: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    let is_setting = |path: &PathBuf| {
-        fs::symlink_metadata(path).is_ok_and(|found| found.is_file() && found.mode() & 0o600 == 0o600)
-    };
-    let mut files: Vec<_> = entries.map(|entry| entry.path()).filter(is_setting).collect();
-    files.sort();
-    files
+    fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
+}
+
+/// Returns true for a file that the kernel lets root write and read.
+fn is_setting(path: &Path) -> bool {
+    let found = || fs::symlink_metadata(path);
+    !is_excluded(path) && found().is_ok_and(|found| found.is_file() && found.mode() & 0o600 == 0o600)
 }
 
 /// Returns the places of limits on these devices, in the cgroups of this process and in those above.
@@ -347,26 +452,38 @@ mod tests {
     use super::*;
 
     fn settings(directory: &Path, names: &[&str]) -> Settings {
-        Settings::read_places(names.iter().map(|name| Place::File(directory.join(name))))
+        Settings::read_at(names.iter().map(|name| Place::File(directory.join(name))))
     }
 
     #[test]
     fn changed_files_get_their_values_back() {
         let directory = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| fs::write(directory.path().join(name), text).unwrap();
+        let read = |name: &str| fs::read_to_string(directory.path().join(name)).unwrap();
         write("scheduler", "[none] mq-deadline\n");
         write("depth", "256\n");
+        write("ports", "\n");
         write("table", "1\n2\n");
-        let before = settings(directory.path(), &["scheduler", "depth", "table", "missing"]);
-        assert_eq!(before.0.len(), 2, "tables and missing files are no settings");
-        assert_eq!(before.changes(), []);
+        let names = ["scheduler", "depth", "ports", "table", "missing"];
+        let first = settings(directory.path(), &names);
+        assert_eq!(first.0.len(), 3, "tables and missing files are no settings");
         write("scheduler", "none [mq-deadline]\n");
-        let changes = before.changes();
-        assert!(changes[0].to_string().ends_with("scheduler: none → mq-deadline"), "{}", changes[0]);
-        assert_eq!(before.compare(&before.read_again()), changes);
-        let (undone, left) = before.put_back();
-        assert!(undone[0].ends_with("scheduler, back to none") && left.is_empty(), "{undone:?} {left:?}");
-        assert_eq!(fs::read_to_string(directory.path().join("scheduler")).unwrap(), "none");
+        write("ports", "8080\n");
+        let after = settings(directory.path(), &names);
+        let changes: Vec<_> = first.compare(&after).iter().map(Change::to_string).collect();
+        assert!(
+            changes[0].ends_with("ports: empty → 8080") && changes[1].ends_with("none → mq-deadline"),
+            "{changes:?}"
+        );
+        let kept = first.before(&[&after]);
+        // Another program sets it now.
+        write("ports", "9090\n");
+        let PutBack { undone, leftovers, places } = kept.put_back();
+        assert!(undone.len() == 1 && undone[0].ends_with("scheduler is none again"), "{undone:?}");
+        assert!(leftovers.is_empty() && places.is_empty(), "{leftovers:?}");
+        assert_eq!((read("scheduler").as_str(), read("ports").as_str()), ("none\n", "9090\n"));
+        assert_eq!(first.as_first().put_back().undone.len(), 1, "whatever value it has");
+        assert_eq!(read("ports"), "\n");
     }
 
     #[test]
@@ -374,26 +491,45 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("depth");
         fs::write(&path, "256\n").unwrap();
-        let before = settings(directory.path(), &["depth"]);
+        let first = settings(directory.path(), &["depth"]);
+        // A full device refuses the value.
         fs::remove_file(&path).unwrap();
-        fs::create_dir(&path).unwrap();
-        let (undone, left) = before.put_back();
-        assert!(undone.is_empty() && left[0].contains("it is none, and was 256: Is a directory"), "{left:?}");
+        std::os::unix::fs::symlink("/proc/self/comm", &path).unwrap();
+        let back = first.as_first().put_back();
+        assert!(back.undone.len() + back.leftovers.len() == 1, "{back:?}");
+        let gone = Settings(BTreeMap::from([(Place::File("/proc/version".into()), "another".to_owned())]));
+        let back = gone.as_first().put_back();
+        assert!(back.leftovers[0].contains(", and was another: "), "{back:?}");
+        assert_eq!(back.places, [Place::File("/proc/version".into())]);
+    }
+
+    #[test]
+    fn limits_of_a_device_are_one_line_of_a_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("io.max");
+        fs::write(&path, "7:0 rbps=max\n7:1 riops=100\n").unwrap();
+        let limit = |device: &str| Place::Limit(path.clone(), device.into(), "riops=max".into());
+        assert_eq!(limit("7:1").read().unwrap(), "riops=100");
+        assert_eq!(limit("7:2").read().unwrap(), "", "no limit");
+        limit("7:2").write("").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "7:2 riops=max");
     }
 
     #[test]
     fn this_machine_has_settings() {
         let found = Settings::read(&[], Path::new("/proc"), "proc");
-        let has = |path: &str| found.0.iter().any(|setting| setting.place == Place::File(path.into()));
+        let has = |path: &str| found.value(&Place::File(path.into())).is_some();
         assert!(has("/proc/sys/vm/swappiness") && has("/proc/sys/vm/dirty_ratio"));
-        assert!(!has("/proc/sys/vm/drop_caches"), "it can only be written");
-        assert!(found.0.iter().any(|setting| setting.place == Place::Mount("/proc".into())));
+        assert!(!has("/proc/sys/vm/drop_caches") && !has("/proc/sys/vm/stat_refresh"));
+        assert!(found.value(&Place::Mount("/proc".into())).is_some());
+        assert!(expand("/proc/*/vm").contains(&PathBuf::from("/proc/sys/vm")));
     }
 
     #[test]
     fn added_mount_options_are_negated() {
-        assert_eq!(expand("/proc/sys/vm"), [PathBuf::from("/proc/sys/vm")]);
-        assert!(expand("/proc/*/vm").contains(&PathBuf::from("/proc/sys/vm")));
-        assert!(expand("/no/such/directory").is_empty());
+        let options = remount_options("rw,relatime,commit=5", "ro,noatime,discard,commit=60");
+        assert_eq!(options, ["rw", "atime", "nodiscard", "relatime", "commit=5"]);
+        assert_eq!(remount_options("rw,barrier", "rw,nobarrier,sync"), ["barrier", "async"]);
+        assert!(remount_options("rw", "rw,commit=60").is_empty(), "nothing undoes it");
     }
 }

@@ -15,7 +15,7 @@ use rustix::mount::UnmountFlags;
 use serde::{Deserialize, Serialize};
 
 use crate::device::LoopDevice;
-use crate::settings::Settings;
+use crate::settings::FirstSettings;
 use crate::{PREFIX, cgroup, command, device, identity, mounts, network, servers, throttle, undo, zram};
 
 /// Number of attempts while something is in use, 20 ms apart.
@@ -46,7 +46,7 @@ pub(crate) enum Step {
     /// Servers or their clients are started, with arguments below this directory of the rig.
     Servers(PathBuf),
     /// Commands of the user change some of these settings of the machine.
-    Settings(Settings),
+    Settings(FirstSettings),
 }
 
 /// Result of undoing.
@@ -90,9 +90,18 @@ impl Step {
             Self::Cgroup(path) if has_our_name(path) => cgroup::remove(path),
             Self::Link(name) => network::remove_link(name),
             Self::Servers(home) if has_our_name(home) => servers::end(home),
-            Self::Settings(settings) => {
-                let (undone, left) = settings.put_back();
-                Outcome::Parts(undone, left)
+            // Any process may have changed them since.
+            Self::Settings(first) if first.is_open() => {
+                let changes = first
+                    .changes()
+                    .iter()
+                    .map(|change| format!("{change}: its cause is not known"))
+                    .collect();
+                Outcome::Parts(Vec::new(), changes)
+            }
+            Self::Settings(first) => {
+                let back = first.put_back();
+                Outcome::Parts(back.undone, back.leftovers)
             }
             _ => Outcome::NotThere,
         }

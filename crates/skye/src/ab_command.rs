@@ -278,6 +278,7 @@ pub fn ab(arguments: &AbArguments) -> CommandResult {
         commands,
         given: arguments.commands(),
         shows_text,
+        interruption,
     }
     .measure();
     finish(arguments, measured, &keeping, shows_text)
@@ -351,6 +352,7 @@ fn settings_text(commands: &SettingCommands) -> String {
     let style = terminal::style();
     let changes: Vec<_> = commands.differing().map(ToString::to_string).collect();
     let text = match changes.is_empty() {
+        true if commands.has_changes() => "nothing: both commands leave the same settings".to_owned(),
         true => "no setting that skye reads: it cannot put back what the commands change".to_owned(),
         false => changes.join(" · "),
     };
@@ -445,6 +447,7 @@ struct PairMeasurement<'a> {
     /// The same commands, as they were given.
     given: Option<[String; 2]>,
     shows_text: bool,
+    interruption: Interruption,
 }
 
 /// Reason why no other block followed.
@@ -482,7 +485,9 @@ impl PairMeasurement<'_> {
             return is_complete && !driver::is_stuck(side) && turns.clear(side) && goes_on;
         };
         if let Err(error) = commands.apply(party) {
-            turns.fail(&error);
+            if !self.interruption.is_raised() {
+                turns.fail(&error);
+            }
             return false;
         }
         let side = &mut *sides[0];

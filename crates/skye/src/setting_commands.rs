@@ -6,14 +6,14 @@
 use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use model::run::Setting;
 use model::{Target, UserError};
-use rig::{Change, Journal, Place, Settings};
+use rig::{Change, FirstSettings, Journal, Place, Settings};
 use rustix::fs::MemfdFlags;
 use rustix::process::{Pid, Signal, kill_process_group};
 
@@ -32,8 +32,8 @@ const OUTPUT_BYTES_MAX: u64 = 4096;
 pub struct SettingCommands {
     commands: [String; 2],
     /// The settings that the commands change, with their first values.
-    first: Settings,
-    /// The same settings after each command.
+    first: FirstSettings,
+    /// All settings after each command.
     after: [Settings; 2],
     /// Settings that differ between the sides.
     differing: Vec<Change>,
@@ -45,7 +45,8 @@ impl SettingCommands {
     /// Runs each command once, with what `observe` finds after it, and finds out what they change on the target.
     ///
     /// # Errors
-    /// A command fails, or the journal cannot be written. All settings then are as before.
+    /// A command fails, or leaves what the other one does not set and skye cannot put back. Another program changes settings,
+    /// or the journal cannot be written. The error lists the settings that could not be put back.
     pub fn begin<T>(
         commands: [String; 2],
         target: &Target,
@@ -58,36 +59,62 @@ impl SettingCommands {
             .map(|device| (device.name.clone(), format!("{}:{}", device.major, device.minor)))
             .collect();
         let read = || Settings::read(&devices, Path::new(&target.mount_point), &target.file_system);
+        let mut journal = Journal::open()?;
         let mut first = read();
         // Some settings change by themselves, or with each process that starts.
-        run(":", interruption)?;
+        run(":", &journal, interruption)?;
         thread::sleep(UNSTABLE_TIME);
-        let unstable = places(&first.changes());
+        let unstable: Vec<_> = first.compare(&read()).into_iter().map(|change| change.place).collect();
         first.exclude(&unstable);
-        let mut journal = Journal::open()?;
-        journal.keep_settings(first.clone())?;
+        journal.keep_settings(first.as_first())?;
         let side = |number: usize| {
-            // Each command finds the settings that were there first.
-            first.put_back();
-            run(&commands[number], interruption)?;
+            run(&commands[number], &journal, interruption)?;
             let mut after = read();
             after.exclude(&unstable);
             Ok::<_, UserError>((after, observe()?))
         };
-        let ((after_a, found_a), (after_b, found_b)) = (side(0)?, side(1)?);
-        let differing = after_a.compare(&after_b);
-        let mut after = [after_a, after_b];
-        let changed: Vec<_> = after.iter().flat_map(|after| places(&first.compare(after))).collect();
-        after.iter_mut().for_each(|after| after.retain(&changed));
-        // From here on, only these settings are put back: others may be somebody else's.
-        let mut kept = first.clone();
-        kept.retain(&changed);
+        let both = || {
+            let (after_a, found_a) = side(0)?;
+            // Each command finds the first settings.
+            let stuck = first.before(&[&after_a]).put_back().places;
+            let (after_b, found_b) = side(1)?;
+            match stuck.iter().find(|place| after_a.value(place) == after_b.value(place)) {
+                None => Ok(([after_a, after_b], [found_a, found_b])),
+                Some(place) => Err(UserError::new(
+                    format!("run `{}` on the first settings", commands[1]),
+                    format!("{place} stays as `{}` set it", commands[0]),
+                )
+                .help("use two commands that both set it")),
+            }
+        };
+        let done = both();
+        let known = match &done {
+            Ok(([a, b], _)) => first.before(&[a, b]),
+            Err(_) => first.before(&[&read()]),
+        };
+        let (after, found) = match done {
+            Ok(done) => done,
+            Err(error) => {
+                let left = known.put_back().leftovers;
+                journal.forget();
+                return Err(with_leftovers(error, &left));
+            }
+        };
+        // From here on, only values of these commands are undone: others are somebody else's.
         let mut narrow = Journal::open()?;
-        narrow.keep_settings(kept.clone())?;
+        narrow.keep_settings(known.clone())?;
         std::mem::replace(&mut journal, narrow).forget();
-        let started =
-            Self { commands, first: kept, after, differing, journal, interruption: interruption.clone() };
-        Ok((started, [found_a, found_b]))
+        if let Some(other) = rig::other_owner(&journal, &known) {
+            return Err(with_leftovers(refusal(&other), &journal.undo()));
+        }
+        let differing = after[0].compare(&after[1]);
+        let interruption = interruption.clone();
+        Ok((Self { commands, first: known, after, differing, journal, interruption }, found))
+    }
+
+    /// Returns true if a command changes a setting that skye reads.
+    pub fn has_changes(&self) -> bool {
+        !self.first.is_empty()
     }
 
     /// Settings that differ between the sides: those that exist on both.
@@ -115,12 +142,14 @@ impl SettingCommands {
     pub fn apply(&self, side: usize) -> Result<(), UserError> {
         self.first.put_back();
         let command = &self.commands[side];
-        run(command, &self.interruption)?;
-        match self.after[side].changes().first() {
+        run(command, &self.journal, &self.interruption)?;
+        let now = Settings::read_at(self.differing().map(|change| change.place.clone()));
+        let is_other = |change: &&Change| now.value(&change.place) != self.after[side].value(&change.place);
+        match self.differing().find(is_other) {
             None => Ok(()),
-            Some(change) => Err(UserError::new(
+            Some(Change { place, .. }) => Err(UserError::new(
                 format!("repeat `{command}`"),
-                format!("it left another setting than before ({change})"),
+                format!("it left another value of {place} than before"),
             )
             .help("use a command that always sets the same value")),
         }
@@ -132,21 +161,35 @@ impl SettingCommands {
     }
 }
 
-fn places(changes: &[Change]) -> Vec<Place> {
-    changes.iter().map(|change| change.place.clone()).collect()
+/// Returns the refusal to change settings that another program changes, or that a killed one has left.
+fn refusal((journal, is_live): &(PathBuf, bool)) -> UserError {
+    let (cause, help) = match is_live {
+        true => ("another skye ab changes the same ones", "wait until it has ended"),
+        false => ("a killed skye ab has left some of them", "put them back with skye clean DIR"),
+    };
+    let cause = format!("{cause} ({})", journal.display());
+    UserError::new("change settings of this machine", cause).help(help)
 }
 
-/// Runs a command of the user to its end. A signal that ends the run ends the command, too.
-fn run(command: &str, interruption: &Interruption) -> Result<(), UserError> {
+fn with_leftovers(error: UserError, left: &[String]) -> UserError {
+    match left {
+        [] => error,
+        left => error.help(format!("put these back by hand: {}", left.join("; "))),
+    }
+}
+
+/// Runs a command of the user to its end. A signal that ends the run ends the command, too. The command holds the lock of the
+/// journal, so that nothing is put back before it ends.
+fn run(command: &str, journal: &Journal, interruption: &Interruption) -> Result<(), UserError> {
     let failed = |cause: String| {
         UserError::new(format!("run `{command}`"), cause).help("test it with sh -c first; settings need root")
     };
     let output = rustix::fs::memfd_create("output", MemfdFlags::CLOEXEC).map(File::from);
     let mut output = output.map_err(|error| failed(io::Error::from(error).to_string()))?;
-    let copies = output.try_clone().and_then(|out| Ok((out, output.try_clone()?)));
-    let (out, err) = copies.map_err(|error| failed(error.to_string()))?;
+    let files = || Ok::<_, io::Error>((journal.lock()?, output.try_clone()?, output.try_clone()?));
+    let (lock, out, err) = files().map_err(|error| failed(error.to_string()))?;
     let mut shell = Command::new("sh");
-    shell.args(["-c", command]).stdin(Stdio::null()).stdout(out).stderr(err).process_group(0);
+    shell.args(["-c", command]).stdin(Stdio::from(lock)).stdout(out).stderr(err).process_group(0);
     let mut child = shell.spawn().map_err(|error| failed(error.to_string()))?;
     let status = wait(&mut child, interruption).map_err(|error| failed(error.to_string()))?;
     match status {
@@ -197,16 +240,17 @@ mod tests {
 
     #[test]
     fn failing_command_is_reported_with_its_message() {
-        let error = run("echo first; echo no such knob >&2; exit 3", &Interruption::default()).unwrap_err();
+        let (journal, interruption) = (Journal::open().unwrap(), Interruption::default());
+        let error = run("echo first; echo no such knob >&2; exit 3", &journal, &interruption).unwrap_err();
         let text = error.to_string();
         assert!(text.contains("exit status: 3: no such knob") && text.contains("sh -c"), "{text}");
-        run("true", &Interruption::default()).unwrap();
+        run("true", &journal, &interruption).unwrap();
     }
 
     #[test]
     fn signal_ends_running_command() {
-        let interruption = Interruption::default();
+        let (journal, interruption) = (Journal::open().unwrap(), Interruption::default());
         interruption.raised.store(true, std::sync::atomic::Ordering::SeqCst);
-        assert!(run("sleep 600", &interruption).unwrap_err().to_string().contains("ended by"));
+        assert!(run("sleep 600", &journal, &interruption).unwrap_err().to_string().contains("ended by"));
     }
 }
