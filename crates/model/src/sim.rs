@@ -203,7 +203,7 @@ impl Distribution {
 
 /// A [`Distribution`] as it is written.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table such as { kind = \"fixed\", mean_us = 100 }")]
 struct RawDistribution {
     #[serde(default)]
     kind: Kind,

@@ -23,16 +23,15 @@ pub(crate) fn quota(target: &Target) -> Option<Quota> {
 
 /// Returns the least room that any of the quotas leaves.
 fn least<'a>(quotas: impl Iterator<Item = &'a Dqblk> + Clone) -> Option<Quota> {
-    let limit = |hard: Option<u64>, soft: Option<u64>| {
-        [hard, soft].into_iter().flatten().filter(|limit| *limit > 0).min()
-    };
     let bytes = |quota: &Dqblk| {
-        let limit = limit(quota.blocks_hard_limit(), quota.blocks_soft_limit())?;
-        Some(limit.saturating_mul(LIMIT_UNIT_BYTES).saturating_sub(quota.occupied_space()?))
+        let limits = [quota.blocks_hard_limit(), quota.blocks_soft_limit()];
+        room(
+            limits.map(|limit| limit.map(|units| units.saturating_mul(LIMIT_UNIT_BYTES))),
+            quota.occupied_space(),
+        )
     };
     let inodes = |quota: &Dqblk| {
-        let limit = limit(quota.inodes_hard_limit(), quota.inodes_soft_limit())?;
-        Some(limit.saturating_sub(quota.allocated_inodes()?))
+        room([quota.inodes_hard_limit(), quota.inodes_soft_limit()], quota.allocated_inodes())
     };
     let quota = Quota {
         free_bytes: quotas.clone().filter_map(bytes).min(),
@@ -41,9 +40,24 @@ fn least<'a>(quotas: impl Iterator<Item = &'a Dqblk> + Clone) -> Option<Quota> {
     (quota != Quota { free_bytes: None, inodes_free: None }).then_some(quota)
 }
 
+/// Returns the room below the lower of two limits, of which 0 is none. `None` where either is not known.
+fn room(limits: [Option<u64>; 2], used: Option<u64>) -> Option<u64> {
+    let limit = limits.into_iter().flatten().filter(|limit| *limit > 0).min()?;
+    Some(limit.saturating_sub(used?))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn room_is_below_the_lower_limit() {
+        assert_eq!(room([Some(10), Some(8)], Some(3)), Some(5));
+        assert_eq!(room([Some(10), Some(0)], Some(3)), Some(7));
+        assert_eq!(room([Some(10), None], Some(30)), Some(0));
+        assert_eq!(room([Some(0), Some(0)], Some(3)), None);
+        assert_eq!(room([Some(10), Some(8)], None), None);
+    }
 
     /// A quota with these limits of space and of inodes, of which nothing is used.
     fn limits(blocks: [u64; 2], inodes: [u64; 2]) -> Dqblk {

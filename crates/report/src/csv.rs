@@ -224,18 +224,18 @@ const fn columns() -> &'static [Column] {
         }),
         ("handle", |_, phase| text(slug::from_phase(phase))),
         ("skye_build", |run, _| text(run.skye_build.as_deref().unwrap_or_default())),
-        ("read_ops", |_, phase| step(phase, is_read, |step, _| Some(step.ops))),
-        ("read_latency_p50_ns", |_, phase| step(phase, is_read, |_, l| l.p50)),
-        ("read_latency_p99_ns", |_, phase| step(phase, is_read, |_, l| l.p99)),
-        ("read_latency_p99_9_ns", |_, phase| step(phase, is_read, |_, l| l.p99_9)),
-        ("write_ops", |_, phase| step(phase, is_write, |step, _| Some(step.ops))),
-        ("write_latency_p50_ns", |_, phase| step(phase, is_write, |_, l| l.p50)),
-        ("write_latency_p99_ns", |_, phase| step(phase, is_write, |_, l| l.p99)),
-        ("write_latency_p99_9_ns", |_, phase| step(phase, is_write, |_, l| l.p99_9)),
-        ("sync_ops", |_, phase| step(phase, is_sync, |step, _| Some(step.ops))),
-        ("sync_latency_p50_ns", |_, phase| step(phase, is_sync, |_, l| l.p50)),
-        ("sync_latency_p99_ns", |_, phase| step(phase, is_sync, |_, l| l.p99)),
-        ("sync_latency_p99_9_ns", |_, phase| step(phase, is_sync, |_, l| l.p99_9)),
+        ("read_ops", |_, phase| step_ops(phase, is_read)),
+        ("read_latency_p50_ns", |_, phase| step(phase, is_read, |l| l.p50)),
+        ("read_latency_p99_ns", |_, phase| step(phase, is_read, |l| l.p99)),
+        ("read_latency_p99_9_ns", |_, phase| step(phase, is_read, |l| l.p99_9)),
+        ("write_ops", |_, phase| step_ops(phase, is_write)),
+        ("write_latency_p50_ns", |_, phase| step(phase, is_write, |l| l.p50)),
+        ("write_latency_p99_ns", |_, phase| step(phase, is_write, |l| l.p99)),
+        ("write_latency_p99_9_ns", |_, phase| step(phase, is_write, |l| l.p99_9)),
+        ("sync_ops", |_, phase| step_ops(phase, is_sync)),
+        ("sync_latency_p50_ns", |_, phase| step(phase, is_sync, |l| l.p50)),
+        ("sync_latency_p99_ns", |_, phase| step(phase, is_sync, |l| l.p99)),
+        ("sync_latency_p99_9_ns", |_, phase| step(phase, is_sync, |l| l.p99_9)),
     ]
 }
 
@@ -255,8 +255,12 @@ fn latency(phase: &PhaseRecord, of: fn(&Latency) -> Option<u64>) -> Cell {
 }
 
 /// A value of a test's step of that kind; empty for tests without one.
-fn step(phase: &PhaseRecord, is_its: fn(&Step) -> bool, of: fn(&Step, &Latency) -> Option<u64>) -> Cell {
-    optional(find_step(phase, is_its).and_then(|step| of(step, step.latency_ns.as_ref()?)))
+fn step_ops(phase: &PhaseRecord, is_its: fn(&Step) -> bool) -> Cell {
+    optional(find_step(phase, is_its).map(|step| step.ops))
+}
+
+fn step(phase: &PhaseRecord, is_its: fn(&Step) -> bool, of: fn(&Latency) -> Option<u64>) -> Cell {
+    optional(find_step(phase, is_its).and_then(|step| of(step.latency_ns.as_ref()?)))
 }
 
 fn find_step(phase: &PhaseRecord, is_its: fn(&Step) -> bool) -> Option<&Step> {

@@ -465,6 +465,8 @@ struct PairsOutcome {
     ended: [RunOutcome; 2],
     names: [String; 2],
     effect: f64,
+    /// The widest interval at the end.
+    known: Option<Width>,
     /// Settings that could not be put back, each with the reason.
     settings_left: Vec<String>,
 }
@@ -589,6 +591,7 @@ impl PairMeasurement<'_> {
             ended: [a.end(side_a, pairing(0, first_a)), b.end(side_b, pairing(1, first_b))],
             names,
             effect: self.limits.effect,
+            known,
             settings_left,
         }
     }
@@ -615,6 +618,16 @@ impl PairMeasurement<'_> {
         };
         compare::compare(&[side(0), side(1)], self.limits.effect).ok()
     }
+}
+
+/// Returns how far the goal was missed, for a sentence; empty if it was reached.
+fn missed(effect: f64, known: Option<&Width>) -> String {
+    let goal = effect * WIDTH_OF_EFFECT;
+    let missed = known.filter(|known| known.half > effect.ln_1p() * WIDTH_OF_EFFECT);
+    missed.map_or(String::new(), |Width { half, row }| {
+        let [reached, goal] = [half.exp_m1(), goal].map(model::numbers::percent);
+        format!("{row} is within ± {reached}, not ± {goal}: ")
+    })
 }
 
 /// The widest interval of a ratio.
@@ -649,7 +662,7 @@ fn finish(
     keeping: &SaveTarget,
     shows_text: bool,
 ) -> CommandResult {
-    let PairsOutcome { pairs, enough, ended, names, effect, settings_left } = measured;
+    let PairsOutcome { pairs, enough, ended, names, effect, known, settings_left } = measured;
     settings_left.iter().for_each(|left| {
         terminal::error(&format!("cannot put a setting back: {}", report::printable(left)));
     });
@@ -704,8 +717,12 @@ fn finish(
             StopReason::Known => {
                 format!("every ratio is within ± {}", model::numbers::percent(effect * WIDTH_OF_EFFECT))
             }
-            StopReason::Total => "another block would exceed --total".into(),
-            StopReason::WriteLimit => "another block would exceed --write-limit".into(),
+            StopReason::Total => {
+                format!("{}another A B B A would exceed --total", missed(effect, known.as_ref()))
+            }
+            StopReason::WriteLimit => {
+                format!("{}another A B B A would exceed --write-limit", missed(effect, known.as_ref()))
+            }
             StopReason::Broken => "a side failed".into(),
         };
         let pairs = if pairs == 1 { "1 pair".to_owned() } else { format!("{pairs} pairs") };

@@ -465,7 +465,7 @@ pub struct ReportArguments {
     /// Print only the tables, and the reason of each mark.
     #[arg(short, long)]
     pub quiet: bool,
-    /// Rejudge it by the rules of this version, from the document alone.
+    /// Judge its rows again, by the rules of this version.
     #[arg(long)]
     pub rejudge: bool,
 }
@@ -479,7 +479,7 @@ pub struct FormArguments {
     /// Write one CSV line per phase; - is stdout.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub csv: Option<PathBuf>,
-    /// Write one CSV line per number of each phase, client and operation, for statistics programs; - is stdout.
+    /// Write one CSV line per number of each test, client, operation and call, for statistics programs; - is stdout.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub csv_long: Option<PathBuf>,
     /// Write a page with charts, which also contains the run; - is stdout.
@@ -595,12 +595,11 @@ pub struct CompareArguments {
 /// Limits that no change may exceed.
 #[derive(Debug, Args)]
 pub struct GateArguments {
-    /// Exit with code 4 if a row changed significantly by more than this, as in 'throughput<-5%' or 'p99>10%'; may be
-    /// repeated.
+    /// Exit with code 4 if throughput or p99 changed significantly by more than this, as in 'throughput<-5%' or 'p99>10%';
+    /// may be repeated.
     #[arg(long, value_name = "LIMIT", allow_hyphen_values = true)]
     pub fail_on: Vec<Limit>,
-    /// Take a limit that cannot be decided for kept or exceeded, instead of exit code 6: too few runs, a missing test, an
-    /// invalid number.
+    /// Answer instead of exit code 6 where a limit cannot be decided: too few runs, a missing test, an invalid number.
     #[arg(long, value_name = "ANSWER", requires = "fail_on")]
     pub undecided: Option<Undecided>,
 }

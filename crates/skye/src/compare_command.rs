@@ -105,7 +105,7 @@ pub fn reached(comparison: &Comparison, gate: &GateArguments) -> u8 {
         match limit.reached(comparison) {
             LimitCheck::Within => {}
             LimitCheck::Exceeded(rows) => {
-                terminal::error(&format!("beyond --fail-on: {}", rows.join(", ")));
+                terminal::error(&format!("exceeds --fail-on: {}", rows.join(", ")));
                 is_beyond = true;
             }
             LimitCheck::Undecided(reason) => {

@@ -62,7 +62,7 @@ pub const COLUMNS: &[(&str, &str)] = &[
     ("device_bytes_per_app_byte", "its bytes for each byte of the calls"),
     ("foreign_share", "share of its bytes that other programs moved, 0 to 1"),
     ("page_cache_share", "share of the bytes that the page cache answered, 0 to 1"),
-    ("notes", "codes of marks and remarks (skye explain CODE)"),
+    ("notes", "marks and remarks, as sentences"),
     ("mean_batch", "operations for each system call of a ring"),
     ("arrival", "closed loop, constant or Poisson"),
     ("rate_ops_per_second", "requested rate of an open loop"),

@@ -205,10 +205,9 @@ pub fn conclusions(comparison: &Comparison) -> Vec<String> {
         if changes(comparison).any(|(_, change)| change.answer == Decision::Changed) {
             sentences.extend(causes(comparison));
         }
-        sentences.push(match comparison.comparisons {
-            1 => "p comes from an exact permutation test.".into(),
-            rows => format!("p comes from an exact permutation test, corrected for {rows} rows (Holm)."),
-        });
+        if comparison.comparisons > 1 {
+            sentences.push(format!("p is corrected for {} rows (Holm).", comparison.comparisons));
+        }
         if !comparison.is_interleaved {
             sentences.push(
                 "The sides were measured one after the other, so drift counts as a change: use skye ab to alternate between them."
@@ -236,7 +235,7 @@ pub fn too_few_repetitions(repeated: u32, rows: usize, runs_to_decide: u32) -> S
     let rows = if rows == 1 { "1 row".to_owned() } else { format!("{rows} rows") };
     let recommended = recommended_runs(runs_to_decide);
     format!(
-        "{repeated} repetitions of {rows} cannot show a change in skye compare: use --repeat {recommended}"
+        "against as many, {repeated} repetitions of {rows} cannot show a change in skye compare: use --repeat {recommended}"
     )
 }
 
@@ -268,9 +267,9 @@ fn detectable(comparison: &Comparison) -> Option<String> {
     };
     let (least, most) = (found(*least), found(*most));
     Some(match least == most || easiest.spec == hardest.spec {
-        true => format!("With a chance of 80 %, these runs detect a change of a rate by {most}."),
+        true => format!("These runs have 80 % power to detect a change of a rate by {most}."),
         false => format!(
-            "With a chance of 80 %, these runs detect a change of a rate by {least} ({}), at worst {most} ({}).",
+            "These runs have 80 % power to detect a change of a rate by {least} ({}), at worst {most} ({}).",
             subject(easiest),
             subject(hardest)
         ),

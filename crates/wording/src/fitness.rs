@@ -321,7 +321,8 @@ fn host_cache(health: &Health) -> Option<Check> {
         let mean_ns = flushes.time_ns / flushes.count;
         let _ = write!(found, "; a flush took {} on average", latency(mean_ns));
         if mean_ns < FLASH_PROGRAM_NS {
-            found += ", less than flash needs: the host has power-loss protection, or ignores flushes";
+            found +=
+                ", less than flash needs: there was little to write, or the host does not wait for a medium";
         }
     }
     Some(check(Note, "durable", found))

@@ -68,7 +68,7 @@ document! {
         pub operations: Vec<OperationVerdict>,
         /// The trust that the number deserves.
         pub trust: Trust,
-        /// Codes of the notes that cost the number trust, the gravest first. A phase that ended early also has
+        /// Codes of the notes that mark the number, the most serious first. A phase that ended early also has
         /// "ended_early"; its reason says why.
         pub trust_reasons: Vec<String>,
     }

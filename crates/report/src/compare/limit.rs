@@ -155,7 +155,12 @@ impl Limit {
                 recommended_runs(comparison.runs_to_decide)
             ));
         }
-        let is_open = |change: &Change| change.answer == Decision::CannotTell && self.is_beyond(change.ratio);
+        // The interval has room for a change beyond the limit.
+        let end =
+            |change: &Change| if self.is_below { change.ci95_low_ratio } else { change.ci95_high_ratio };
+        let is_open = |change: &Change| {
+            change.answer == Decision::CannotTell && self.is_beyond(end(change).unwrap_or(change.ratio))
+        };
         match changes.iter().find(|(.., change)| is_open(change)) {
             Some((row, _, change)) => LimitCheck::Undecided(format!(
                 "{} {} may be chance: measure more runs",

@@ -184,13 +184,16 @@ fn warnings(sides: &[Side], tests: &[Option<&Test>]) -> Vec<String> {
     let measured: Vec<_> =
         sides.iter().zip(tests).filter_map(|(side, test)| Some((side, (*test)?))).collect();
     for (side, test) in &measured {
-        if test.trust == Some(Trust::Invalid) {
-            warnings.push(format!(
-                "{} is invalid ({}): the change says nothing about this storage",
-                side.name,
-                test.trust_reasons.join(", ")
-            ));
-        }
+        let meaning = match test.trust {
+            Some(Trust::Invalid) => "is invalid{}: the change says nothing about this storage",
+            Some(Trust::Suspect) => "has the mark ?{}: it may be off by more than its interval",
+            _ => continue,
+        };
+        let codes = match &test.trust_reasons[..] {
+            [] => String::new(),
+            codes => format!(" ({})", codes.join(", ")),
+        };
+        warnings.push(format!("{} {}", side.name, meaning.replace("{}", &codes)));
     }
     let Some(((first, before), rest)) = measured.split_first() else { return warnings };
     for (side, after) in rest {

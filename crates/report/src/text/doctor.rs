@@ -101,8 +101,12 @@ pub fn doctor_of_clients(clients: &[ClientChecks], here: &[Check], style: &Style
     let mut lines = Vec::new();
     for (index, client) in clients.iter().enumerate() {
         lines.push(format!("  {}", client_line(client)));
-        // Clients of one machine have the same checks, and list them once.
-        if clients.get(index + 1).is_some_and(|next| next.checks == client.checks) {
+        // Clients of one machine list its problems once.
+        let host = |client: &ClientChecks| client.host.environment.host.clone();
+        if clients
+            .get(index + 1)
+            .is_some_and(|next| host(next) == host(client) && next.checks == client.checks)
+        {
             continue;
         }
         // Confirmed data that a crash loses is no noise of a machine, so a note is enough.

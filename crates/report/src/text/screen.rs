@@ -74,10 +74,12 @@ pub fn saved(run: &Run, name: &str, directory: &Path, style: &Style) -> String {
     let marked = run.phases.iter().find(|phase| mark(phase) != Mark::Remark);
     let row =
         marked.or(run.phases.first()).map_or(String::new(), |phase| format!(" {}", slug::from_phase(phase)));
+    // A run outside the store is not the last saved run, which these commands take by default.
+    let which = if name.contains('/') { format!(" {}", printable(name)) } else { String::new() };
     let parts = [
         format!("saved as {}", printable(name)),
-        no_break(&format!("skye why{row}")),
-        no_break("skye report --html page.html"),
+        no_break(&format!("skye why{which}{row}")),
+        no_break(&format!("skye report{which} --html page.html")),
     ];
     let saved = wrapped("  ", &parts.join(" · "), style);
     let monitor_output = footer::monitor_output(run, directory).map(|text| field("monitor", &text, style));

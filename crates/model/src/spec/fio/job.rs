@@ -303,9 +303,12 @@ impl Job {
             return;
         }
         self.remove("kb_base");
-        let is_size = |given: &&mut KeyValue| {
-            given.key.names.iter().any(|name| ["bs", "size", "filesize", "io_size", "rate"].contains(name))
-        };
+        let is_size =
+            |given: &&mut KeyValue| {
+                given.key.names.iter().any(|name| {
+                    ["bs", "size", "filesize", "io_size", "rate", "offset_increment"].contains(name)
+                })
+            };
         for given in self.keys.iter_mut().filter(is_size) {
             let lower = given.value.to_ascii_lowercase();
             let decimal = lower.strip_suffix('b').unwrap_or(&lower);
@@ -539,11 +542,6 @@ impl Job {
     /// Returns true if a count ends the test.
     pub fn is_counted(&self) -> bool {
         COUNTS.iter().any(|name| self.value(name).is_some())
-    }
-
-    /// Removes the counts that would end the test.
-    pub fn remove_counts(&mut self) {
-        COUNTS.iter().for_each(|name| self.remove(name));
     }
 
     fn counts(&self, threads: u64) -> Result<Vec<String>, String> {

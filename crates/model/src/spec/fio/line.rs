@@ -4,6 +4,7 @@ use super::super::{Defaults, parse};
 use super::job::{Job, bytes, count, flag, unknown_engine};
 use super::{FioKey, Meaning, Translation};
 use crate::nearest;
+use crate::percentile::Percentiles;
 use crate::plan::WRITE_LIMIT_BYTES;
 use crate::size;
 
@@ -134,7 +135,7 @@ impl Line {
         self.option("--verify", is_verified.then(String::new))?;
         let seed = job.parsed("randseed", count)?;
         self.option("--seed", seed.map(|seed| seed.to_string()))?;
-        let percentiles = job.value("percentile_list").map(|list| list.replace(':', ","));
+        let percentiles = self.percentiles(&job);
         self.option("--percentiles", percentiles)?;
         self.option("--json", job.value("output").map(str::to_owned))?;
         let is_warm = job.parsed("pre_read", flag)? == Some(true);
@@ -201,15 +202,28 @@ impl Line {
             }
             None => job.push("passes=1".into()),
             Some(_) if job.is_counted() => {
-                job.remove_counts();
-                self.notes.push(
-                    "fio ends with the time or the count, whichever comes first; here the time ends it"
-                        .into(),
-                );
+                // Passes may be many, and are there to fill the time.
+                job.remove("loops");
+                let ends = if job.is_counted() { "count" } else { "time" };
+                self.notes.push(format!(
+                    "fio ends with the time or the count, whichever comes first; here the {ends} ends it"
+                ));
             }
             Some(_) => {}
         }
         self.option("--time", seconds)
+    }
+
+    /// Returns the percentiles that skye can show of those of a job, in ascending order.
+    fn percentiles(&mut self, job: &Job) -> Option<String> {
+        let list = job.value("percentile_list")?;
+        let asked: Vec<f64> = list.split([':', ',']).filter_map(|percent| percent.parse().ok()).collect();
+        let chosen = Percentiles::from_percents(&asked).map_or_else(Vec::new, |chosen| chosen.percents());
+        if chosen.len() < asked.len() {
+            self.notes.push("percentile_list: skye shows up to eight percentiles below 100".into());
+        }
+        let words: Vec<_> = chosen.iter().map(f64::to_string).collect();
+        (!words.is_empty()).then(|| words.join(","))
     }
 
     /// Returns the bytes of one file for several threads. In fio, each job has `bytes` from its own offset.
@@ -294,7 +308,7 @@ impl Line {
         let options = self.options.iter().flat_map(|(flag, value)| [(*flag).to_owned(), value.clone()]);
         words.extend(options.filter(|word| !word.is_empty()).map(|word| quoted(&word)));
         let bytes = self.laid_out_bytes.saturating_add(self.written_bytes);
-        let mut limit = "40 GB".to_owned();
+        let mut limit = "40 GB, unless you raise it".to_owned();
         if bytes > WRITE_LIMIT_BYTES {
             // Probes and whole blocks come on top.
             let gigabytes = (bytes as f64 * 1.05 / 1e9).ceil();
@@ -302,7 +316,7 @@ impl Line {
             limit =
                 format!("{gigabytes} GB, of which the layout takes {}", size::decimal(self.laid_out_bytes));
         }
-        if self.has_timed_writes {
+        if self.has_timed_writes || bytes > WRITE_LIMIT_BYTES {
             self.notes.push(format!("writes end at --write-limit: {limit}"));
         }
         self.notes.sort();

@@ -169,7 +169,7 @@ fn command_line_becomes_one_run() {
             "run . --test write:seq1m:direct:passes=1 --size 32g --write-limit 73GB",
         ),
         (
-            "--rw=read --runtime=9 --percentile_list=50:99",
+            "--rw=read --runtime=9 --percentile_list=99:50:100",
             "run . --test read:seq4k:buffered --time 9 --percentiles 50,99",
         ),
         ("--rw=randrw --rwmixread=100 --direct=1 --runtime=9", "run . --test read:rnd4k:direct --time 9"),
