@@ -3,6 +3,7 @@
 //! A rule is a function from the tree of files to complaints, and one line in [`RULES`].
 
 mod crates;
+mod dependencies;
 mod english;
 mod pages;
 mod prose;
@@ -52,6 +53,10 @@ pub const RULES: &[Rule] = &[
     Rule { requirement: "crates use only their permitted dependencies", check: crates::check_dependencies },
     Rule { requirement: "a crate documents its purpose and its invariants", check: crates::invariants },
     Rule { requirement: "ARCHITECTURE.md lists every crate", check: crates::code_map },
+    Rule {
+        requirement: "foreign crates have an allowed licence and source",
+        check: dependencies::licences_and_sources,
+    },
     Rule { requirement: "only the program prints", check: source::printing },
     Rule { requirement: "types of documents live in the model", check: source::serialisation },
     Rule { requirement: "one crate reads and writes documents", check: source::formats },

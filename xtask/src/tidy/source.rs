@@ -16,6 +16,7 @@ const MAY_SERIALISE: &[&str] = &[
     "crates/rig/src/",
     "xtask/src/lab/case.rs",
     "xtask/src/rigs/random/corpus.rs",
+    "xtask/src/tidy/dependencies.rs",
     "xtask/src/tidy/english/table.rs",
 ];
 /// Where code of a format may be called, each place with its reason. Each call makes a copy of all code of a type.
