@@ -13,6 +13,7 @@
 //! - Blocks for the terminal end without a newline and may be empty; whole documents end with one. Styles are ANSI
 //!   sequences; a writer that is no terminal strips them.
 
+pub mod anonymous;
 mod answer;
 pub mod compare;
 pub mod csv;

@@ -468,6 +468,9 @@ pub struct ReportArguments {
     /// Judge its rows again, by the rules of this version.
     #[arg(long)]
     pub rejudge: bool,
+    /// Replace names of hosts, paths, serial numbers, labels and commands by placeholders; all numbers stay.
+    #[arg(long)]
+    pub anonymous: bool,
 }
 
 /// Forms of a run, in files or on stdout.

@@ -29,7 +29,7 @@ pub fn report(arguments: &ReportArguments, detail: Detail) -> CommandResult {
         let wants_more = arguments.forms.summary
             || arguments.forms.percentiles.is_some()
             || forms.iter().any(|(file, _)| file.is_some());
-        return match wants_more || arguments.rejudge {
+        return match wants_more || arguments.rejudge || arguments.anonymous {
             false => found.show(&path.to_string_lossy()),
             true => Err(Failure::Refused(format!(
                 "cannot convert {}: it contains results of {}, not a run of skye; drop the options to print them{}",
@@ -40,8 +40,8 @@ pub fn report(arguments: &ReportArguments, detail: Detail) -> CommandResult {
         };
     }
     outputs::check_stdout(forms.iter().filter_map(|(file, _)| *file))?;
-    // The JSON form may replace its source, as both are the same.
-    for file in forms.iter().skip(1).filter_map(|(file, _)| *file) {
+    // The JSON form may replace its source, as both are the same, but not without its names.
+    for file in forms.iter().skip(usize::from(!arguments.anonymous)).filter_map(|(file, _)| *file) {
         outputs::check_not_input(file, std::slice::from_ref(&path))?;
     }
     let mut run = store::parse(&path, &text).map_err(Failure::Refused)?;
@@ -51,6 +51,11 @@ pub fn report(arguments: &ReportArguments, detail: Detail) -> CommandResult {
     }
     if let Some(wanted) = &arguments.forms.percentiles {
         percentiles::choose(&mut run, wanted);
+    }
+    if arguments.anonymous {
+        run = report::anonymous::anonymise(&run).map_err(|cause| {
+            Failure::failed(UserError::new(format!("replace the names in {}", path.display()), cause))
+        })?;
     }
     let mut written = false;
     for (file, form) in forms {

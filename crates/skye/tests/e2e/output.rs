@@ -475,6 +475,63 @@ fn rejudged_run_has_the_same_verdicts() {
 }
 
 #[test]
+fn anonymous_report_has_no_names_in_any_form() {
+    let home = scratch(32 << 20);
+    let label = "before-the-move";
+    let ran = program(home.path()).words("--label").arg(label).run().did_not_panic().exits(0);
+    let saved = &ran.saved()[0];
+    let host = document(saved)["environment"]["host"].as_str().unwrap().to_owned();
+    let path = home.path().to_str().unwrap();
+    let report = |words: &str| {
+        skye()
+            .arg("report")
+            .arg(saved)
+            .words("--anonymous")
+            .words(words)
+            .run()
+            .did_not_panic()
+            .exits(0)
+            .stdout
+    };
+    let page = home.path().join("page.html");
+    fs::write(&page, report("--html -")).unwrap();
+    // The page contains the run, compressed.
+    let embedded = skye().arg("report").arg(&page).words("--json -").run().did_not_panic().exits(0).stdout;
+    let forms = [
+        "",
+        "--json -",
+        "--csv -",
+        "--csv-long -",
+        "--html -",
+        "--markdown -",
+        "--openmetrics -",
+        "--summary",
+    ];
+    for text in forms.map(report).into_iter().chain([embedded]) {
+        assert!(!text.contains(path) && !text.contains(label), "{text}");
+        let words = text.split(|letter: char| !letter.is_alphanumeric() && letter != '-' && letter != '.');
+        assert!(
+            words.into_iter().all(|word| word != host || ["vm", "localhost"].contains(&word)),
+            "{host}\n{text}"
+        );
+    }
+    let (named, anonymous) = (document(saved), parse_document(&report("--json -")));
+    assert_eq!(anonymous["environment"]["target"]["path"], "/target");
+    assert_eq!((&anonymous["label"], &anonymous["command"][0]), (&"label-1".into(), &"skye".into()));
+    for key in ["rate", "latency_ns", "intervals", "device", "cpu"] {
+        assert_eq!(anonymous["phases"][0][key], named["phases"][0][key], "{key}");
+    }
+    // The names are nowhere else.
+    let onto_itself =
+        skye().arg("report").arg(saved).words("--anonymous --json").arg(saved).run().did_not_panic();
+    onto_itself.exits(2).stderr_contains(&["that file is its input"]);
+    let foreign = home.path().join("getc_putc.txt");
+    fs::write(&foreign, include_str!("../../../family/tests/data/getc_putc-2.00a_64m.txt")).unwrap();
+    let foreign = skye().arg("report").arg(&foreign).words("--anonymous").run().did_not_panic().exits(2);
+    foreign.stderr_contains(&["results of getc_putc, not a run of skye"]);
+}
+
+#[test]
 fn every_limiter_can_be_explained() {
     let list = skye().arg("explain").run().did_not_panic().exits(0);
     for limiter in model::Limiter::ALL {
