@@ -104,7 +104,7 @@ pub struct FirstSettings(Vec<FirstSetting>);
 struct FirstSetting {
     place: Place,
     value: String,
-    /// Values that commands gave it; empty while they are not known. Any other value is somebody else's.
+    /// Values that commands gave it; empty while they are not known. Any other value is another program's.
     given: Vec<String>,
 }
 
@@ -223,7 +223,7 @@ impl FirstSettings {
         self.0.iter().all(|setting| setting.given.is_empty())
     }
 
-    /// Gives each setting its first value again, unless somebody else has set it meanwhile.
+    /// Gives each setting its first value again, unless another program has set it since.
     pub fn put_back(&self) -> PutBack {
         let all = self.changes();
         let mut errors = BTreeMap::new();
@@ -504,7 +504,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_of_a_device_are_one_line_of_a_file() {
+    fn device_limits_are_one_line_of_a_file() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("io.max");
         fs::write(&path, "7:0 rbps=max\n7:1 riops=100\n").unwrap();

@@ -100,7 +100,7 @@ impl SettingCommands {
                 return Err(with_leftovers(error, &left));
             }
         };
-        // From here on, only values of these commands are undone: others are somebody else's.
+        // From here on, only values of these commands are undone: others are another program's.
         let mut narrow = Journal::open()?;
         narrow.keep_settings(known.clone())?;
         std::mem::replace(&mut journal, narrow).forget();

@@ -390,15 +390,15 @@ fn high_temperature_is_a_warning() {
 }
 
 #[test]
-fn worn_drive_is_a_warning() {
-    let worn = |used_percent_max| {
+fn drive_without_rated_writes_left_is_a_warning() {
+    let with_wear = |used_percent_max| {
         move |health: &mut Health| {
             health.wear = vec![Wear { device: "mmcblk0".into(), used_percent_max }];
         }
     };
-    expect("endurance", Pass, worn(10));
-    expect("endurance", Note, worn(100));
-    expect("endurance", Warn, worn(110));
+    expect("endurance", Pass, with_wear(10));
+    expect("endurance", Note, with_wear(100));
+    expect("endurance", Warn, with_wear(110));
 }
 
 #[test]

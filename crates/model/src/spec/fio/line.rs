@@ -217,9 +217,9 @@ impl Line {
     /// Returns the percentiles that skye can show of those of a job, in ascending order.
     fn percentiles(&mut self, job: &Job) -> Option<String> {
         let list = job.value("percentile_list")?;
-        let asked: Vec<f64> = list.split([':', ',']).filter_map(|percent| percent.parse().ok()).collect();
-        let chosen = Percentiles::from_percents(&asked).map_or_else(Vec::new, |chosen| chosen.percents());
-        if chosen.len() < asked.len() {
+        let requested: Vec<f64> = list.split([':', ',']).filter_map(|percent| percent.parse().ok()).collect();
+        let chosen = Percentiles::from_percents(&requested).map_or_else(Vec::new, |chosen| chosen.percents());
+        if chosen.len() < requested.len() {
             self.notes.push("percentile_list: skye shows up to eight percentiles below 100".into());
         }
         let words: Vec<_> = chosen.iter().map(f64::to_string).collect();
