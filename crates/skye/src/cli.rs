@@ -57,7 +57,7 @@ Exit codes: 0 done, 2 a file is not a run or nothing can be compared, 4 a change
 6 --fail-on cannot be decided."
     )]
     Compare(CompareArguments),
-    /// List saved runs.
+    /// List saved runs, which are in $XDG_STATE_HOME/skye/runs or ~/.local/state/skye/runs.
     List(ListArguments),
     /// List presets, with their tests, times and bytes.
     Presets,
@@ -696,6 +696,8 @@ pub fn topic_of_help(words: &[OsString]) -> Option<HelpTopic> {
 pub enum HelpTopic {
     /// The language of tests.
     Spec,
+    /// Simulated devices.
+    Sim,
     /// Columns of CSV.
     Csv,
     /// Keys of JSON.

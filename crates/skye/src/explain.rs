@@ -45,9 +45,13 @@ fn page(words: &str, style: &Style) -> Result<String, String> {
         (Some(about), remark) => (about, remark),
         (None, Some(remark)) => return Ok(text::page(&code, "a remark", &remark, style)),
         (None, None) => {
-            let key = FioKey::find(words.trim()).ok_or_else(|| unknown(words))?;
-            let here = [("Here", key.here.replace('`', ""))];
-            return Ok(text::page(key.names[0], "a key of fio", &here, style));
+            let name = words.trim();
+            if let Some(key) = FioKey::find(name) {
+                let here = [("Here", key.here.replace('`', ""))];
+                return Ok(text::page(key.names[0], "a key of fio", &here, style));
+            }
+            let meaning = wording::column_meaning(name).ok_or_else(|| unknown(words))?;
+            return Ok(text::page(name, "a column of CSV", &[("Meaning", meaning.to_owned())], style));
         }
     };
     let thresholds = judge::thresholds();

@@ -1,6 +1,8 @@
 //! First steps: the screens for users who do not know yet what to measure.
 
-use clap::CommandFactory;
+use std::ffi::OsString;
+
+use clap::{CommandFactory, ValueEnum};
 use model::mix::Mix;
 use model::numbers::format_estimate;
 use model::plan::WRITE_LIMIT_BYTES;
@@ -15,6 +17,8 @@ use crate::{preset, terminal};
 
 /// The language of tests, as a page.
 const SPEC: &str = include_str!("../../../docs/spec.md");
+/// The description of simulated devices, as a page.
+const SIMULATED_DEVICES: &str = include_str!("../../../docs/simulated-devices.md");
 /// The formats of a run, as a page.
 const FORMATS: &str = include_str!("../../../docs/formats.md");
 /// Width of the help of commands.
@@ -77,6 +81,22 @@ fn line(name: &str, request: &model::request::Request) -> String {
     format!("  {name:NAME$} {tests:2} {unit} {time}, writes up to {}", size::decimal(bytes))
 }
 
+/// Returns the refusal of `skye help WORD` for a word that is neither a topic nor a command.
+pub fn unknown_topic(words: &[OsString], command: &clap::Command) -> Option<String> {
+    let [_, help, word] = words else { return None };
+    let word = word.to_str().filter(|word| help == "help" && !word.starts_with('-'))?;
+    if command.get_subcommands().any(|known| known.get_name() == word) {
+        return None;
+    }
+    let topics: Vec<_> =
+        HelpTopic::value_variants().iter().filter_map(ValueEnum::to_possible_value).collect();
+    let topics: Vec<_> = topics.iter().map(clap::builder::PossibleValue::get_name).collect();
+    Some(format!(
+        "cannot help with `{word}`: the topics are {}, and the commands of skye -h; skye explain knows terms",
+        topics.join(", ")
+    ))
+}
+
 /// Prints the help on a topic.
 ///
 /// # Errors
@@ -85,6 +105,7 @@ pub fn topic(topic: HelpTopic) -> CommandResult {
     let style = terminal::style();
     let text = match topic {
         HelpTopic::Spec => markdown(SPEC, &style),
+        HelpTopic::Sim => markdown(SIMULATED_DEVICES, &style),
         HelpTopic::Csv => [
             text::index(wording::COLUMNS, wording::CSV_RULES, &style),
             text::index(wording::LONG_COLUMNS, wording::CSV_LONG_RULES, &style),

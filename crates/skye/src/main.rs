@@ -111,6 +111,9 @@ fn main() -> ExitCode {
         return exit_code_of(|| first_steps::mix(name));
     }
     let command = first_steps::command();
+    if let Some(problem) = first_steps::unknown_topic(&words, &command) {
+        return exit_code_of(|| Err(Failure::Refused(problem)));
+    }
     if let Some((word, near)) = cli::mistyped(&words, &command) {
         let problem = format!(
             "cannot run `{word}`: it is neither a command nor a directory; did you mean `skye {near}`?"

@@ -262,10 +262,15 @@ pub fn try_temporary(path: &Path) -> std::io::Result<()> {
 
 /// Returns the paths of saved runs, newest first.
 pub fn runs() -> Vec<PathBuf> {
+    directory().map_or_else(Vec::new, |directory| runs_in(&directory))
+}
+
+/// Returns the saved runs of a directory, the last one first.
+fn runs_in(directory: &Path) -> Vec<PathBuf> {
     let paths = |directory: &Path| -> std::io::Result<Vec<_>> {
         Ok(std::fs::read_dir(directory)?.flatten().map(|entry| entry.path()).collect())
     };
-    let paths = directory().and_then(|directory| inputs::with_hang_check(&directory, paths).ok());
+    let paths = inputs::with_hang_check(directory, paths).ok();
     let mut paths: Vec<_> = paths
         .into_iter()
         .flatten()
@@ -335,7 +340,8 @@ impl EarlierRuns {
     }
 }
 
-/// Returns the file that is meant by `@`, `@-1`, a path, the name of a saved run or its beginning, or a label.
+/// Returns the file that is meant by `@`, `@-1`, a path, the name of a saved run or its beginning, or a label. A directory means
+/// the last run that was saved there with `-o`.
 ///
 /// # Errors
 /// There are fewer saved runs, or several are meant.
@@ -362,6 +368,10 @@ pub fn find(name: &str) -> Result<PathBuf, String> {
 
 fn find_named(name: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(name);
+    if path.is_dir() {
+        // Names of saved runs begin with their times.
+        return runs_in(&path).into_iter().next().ok_or_else(|| format!("cannot find a saved run in {name}"));
+    }
     // A name has no directory in it.
     if name.contains('/') || name.is_empty() || path.symlink_metadata().is_ok() {
         return Ok(path);

@@ -86,11 +86,11 @@ pub const COLUMNS: &[(&str, &str)] = &[
     ("steady_round", "round of preconditioning from which it was steady"),
     ("handle", "name of the row for skye why: read-4k-q32"),
     ("skye_build", "release, commit, target and profile of skye (skye --version)"),
-    ("read_ops", "number of reads, where the steps of a test are counted apart"),
+    ("read_ops", "number of reads of the whole test, where its steps are counted apart"),
     ("read_latency_p50_ns", "half of them took at most this"),
     ("read_latency_p99_ns", "99 % took at most this"),
     ("read_latency_p99_9_ns", "99.9 % took at most this"),
-    ("write_ops", "number of writes, where the steps of a test are counted apart"),
+    ("write_ops", "number of writes of the whole test, where its steps are counted apart"),
     ("write_latency_p50_ns", "half of them took at most this"),
     ("write_latency_p99_ns", "99 % took at most this"),
     ("write_latency_p99_9_ns", "99.9 % took at most this"),
@@ -123,3 +123,8 @@ pub const LONG_COLUMNS: &[(&str, &str)] = &[
     ("value", "the number"),
     ("unit", "its unit; empty for a count"),
 ];
+
+/// Returns the meaning of a column of either form.
+pub fn column_meaning(name: &str) -> Option<&'static str> {
+    COLUMNS.iter().chain(LONG_COLUMNS).find(|(known, _)| *known == name).map(|(_, meaning)| *meaning)
+}

@@ -33,6 +33,14 @@ pub const GLOSSARY: &[(&str, &str)] = &[
     ),
     ("·", "A remark: worth knowing, and no reason to doubt the number."),
     (
+        "~",
+        "Undecided: these runs are too few to show a change, or its absence. `~ same`: any change is below --effect.",
+    ),
+    (
+        "p",
+        "The chance of a difference at least this large between equal sides: an exact permutation test of the runs.",
+    ),
+    (
         "from memory",
         "Names and attributes came from the kernel's caches, which this test measures by default.",
     ),

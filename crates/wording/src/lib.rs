@@ -31,7 +31,7 @@ use model::printable::printable;
 use model::run::{Note, PhaseRecord, Scores};
 
 pub use cold::cold_reads;
-pub use columns::{COLUMNS, CSV_LONG_RULES, CSV_RULES, LONG_COLUMNS};
+pub use columns::{COLUMNS, CSV_LONG_RULES, CSV_RULES, LONG_COLUMNS, column_meaning};
 pub use findings::{FINDING_HELP, FindingHelp};
 pub use layers::{LayerPath, calls, layer_path, steps};
 pub use units::unit;

@@ -256,14 +256,26 @@ pub fn clients(phase: &PhaseRecord, style: &Style) -> Option<String> {
     Some(style.finish(rendered.finish()))
 }
 
+/// Difference of the rates of the steady part and of the whole test, as a share, from which their latencies differ clearly.
+const PARTS_APART: f64 = 0.02;
+
+/// Returns true if a row is of the steady part of a test, and the whole test was clearly different.
+fn is_apart_from_whole(phase: &PhaseRecord) -> bool {
+    let rate = &phase.figures.rate;
+    let parts = rate.steady_ops_per_second.zip(rate.overall_ops_per_second);
+    parts.is_some_and(|(steady, whole)| (steady / whole - 1.0).abs() > PARTS_APART)
+}
+
 /// Renders the operations or the calls of a test as lines below its row.
 fn operations(phase: &PhaseRecord, widths: &Widths, style: &Style) -> Vec<String> {
     let kind = Kind::from_phase(phase);
     let columns = widths.columns(kind, style);
     let below = widths.below(&columns);
-    let lines_of = |operation: Operation<'_>| {
+    let is_apart = kind == Kind::Data && is_apart_from_whole(phase);
+    let lines_of = |(number, operation): (usize, Operation<'_>)| {
         let mut line = Line::default();
-        line.put_left(INDENT + 2, &operation.name(), DIM);
+        let part = if number == 0 && is_apart { ", whole test" } else { "" };
+        line.put_left(INDENT + 2, &format!("{}{part}", operation.name()), DIM);
         match kind {
             Kind::Files => line.put_right(columns.megabytes_end, &operation.time(), DIM),
             Kind::Data => line.put_decimal(columns.megabytes_end, &operation.megabytes(), DIM),
@@ -277,7 +289,7 @@ fn operations(phase: &PhaseRecord, widths: &Widths, style: &Style) -> Vec<String
         let latency = operation.step.latency_ns.as_ref();
         [vec![style.finish(line.finish())], latencies_below(latency, &below, INDENT + 4, style)].concat()
     };
-    crate::operations::operations(phase).into_iter().flat_map(lines_of).collect()
+    crate::operations::operations(phase).into_iter().enumerate().flat_map(lines_of).collect()
 }
 
 fn put_latencies(line: &mut Line, columns: &Columns, latency: Option<&Latency>, ansi: Ansi) {
@@ -541,6 +553,18 @@ mod tests {
             sample::plain(&table(&phases, &Widths::from_phases(&phases), &style))
         };
         insta::assert_snapshot!(format!("{}\n\n{}", rendered(130), rendered(80)));
+    }
+
+    #[test]
+    fn steps_of_unsteady_test_are_of_the_whole() {
+        let lines = |steady: f64| {
+            let mut phase = sample::rw();
+            phase.figures.rate.steady_ops_per_second = Some(steady);
+            phase.figures.rate.overall_ops_per_second = Some(20_000.0);
+            let widths = Widths::from_phases(std::slice::from_ref(&phase));
+            sample::plain(&table(&[phase], &widths, &sample::WIDE))
+        };
+        assert!(lines(21_000.0).contains("read, whole test") && !lines(20_100.0).contains("whole test"));
     }
 
     #[test]

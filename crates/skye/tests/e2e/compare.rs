@@ -377,6 +377,23 @@ fn interrupted_ab_is_saved_and_cleaned_up() {
 }
 
 #[test]
+fn directory_means_its_last_run() {
+    let devices = Devices::new();
+    let (before, after) = (devices.path("before"), devices.path("after"));
+    for (directory, mean_us) in [(&before, 200.0), (&after, 150.0)] {
+        fs::create_dir(directory).unwrap();
+        fs::rename(devices.run("run.json", mean_us, 1, &one_test()), directory.join("run.json")).unwrap();
+    }
+    let ran = compare(&[&after, &before], "--fail-on throughput<-5%").exits(4);
+    ran.stderr_contains(&["exceeds --fail-on: read 4K rnd"]);
+    let empty = devices.path("empty");
+    fs::create_dir(&empty).unwrap();
+    compare(&[&before, &empty], "").exits(2).stderr_contains(&["cannot find a saved run in"]);
+    skye().words("help simulator").run().exits(2).stderr_contains(&["the topics are spec, sim, csv"]);
+    skye().words("explain ops_per_second").run().exits(0).output_contains(&["a column of CSV"]);
+}
+
+#[test]
 fn undecidable_comparison_is_refused() {
     let devices = Devices::new();
     let a = devices.run("a.json", 200.0, 1, &one_test());
