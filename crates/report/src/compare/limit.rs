@@ -162,11 +162,14 @@ impl Limit {
             change.answer == Decision::CannotTell && self.is_beyond(end(change).unwrap_or(change.ratio))
         };
         match changes.iter().find(|(.., change)| is_open(change)) {
-            Some((row, _, change)) => LimitCheck::Undecided(format!(
-                "{} {} may be chance: measure more runs",
-                subject(row),
-                signed(change.ratio)
-            )),
+            Some((row, _, change)) => {
+                let more = match change.runs_needed {
+                    Some(runs) => format!("{runs} runs would tell"),
+                    None => "measure more runs".to_owned(),
+                };
+                let found = format!("{} {} may be chance", subject(row), signed(change.ratio));
+                LimitCheck::Undecided(format!("{found}: {more}, or use --undecided"))
+            }
             None => LimitCheck::Within,
         }
     }

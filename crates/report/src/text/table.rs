@@ -272,9 +272,9 @@ fn operations(phase: &PhaseRecord, widths: &Widths, style: &Style) -> Vec<String
     let columns = widths.columns(kind, style);
     let below = widths.below(&columns);
     let is_apart = kind == Kind::Data && is_apart_from_whole(phase);
-    let lines_of = |(number, operation): (usize, Operation<'_>)| {
+    let lines_of = |operation: Operation<'_>| {
         let mut line = Line::default();
-        let part = if number == 0 && is_apart { ", whole test" } else { "" };
+        let part = if is_apart { ", whole test" } else { "" };
         line.put_left(INDENT + 2, &format!("{}{part}", operation.name()), DIM);
         match kind {
             Kind::Files => line.put_right(columns.megabytes_end, &operation.time(), DIM),
@@ -289,7 +289,7 @@ fn operations(phase: &PhaseRecord, widths: &Widths, style: &Style) -> Vec<String
         let latency = operation.step.latency_ns.as_ref();
         [vec![style.finish(line.finish())], latencies_below(latency, &below, INDENT + 4, style)].concat()
     };
-    crate::operations::operations(phase).into_iter().enumerate().flat_map(lines_of).collect()
+    crate::operations::operations(phase).into_iter().flat_map(lines_of).collect()
 }
 
 fn put_latencies(line: &mut Line, columns: &Columns, latency: Option<&Latency>, ansi: Ansi) {
