@@ -193,6 +193,9 @@ pieces! {
         pub name: String [needed],
         /// Short description for tables: "4K rnd q32t4".
         pub label: String [needed],
+        /// Name of the row for `skye why`: "read-4k-rnd-q32t4"; absent in documents of older versions.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub handle: Option<String>,
         /// Group of phases that belong together: a sweep, one side of a comparison.
         pub group: Option<String>,
         /// Number of the repetition, from 1.

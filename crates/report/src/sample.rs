@@ -347,6 +347,7 @@ pub(crate) fn phase(spec: &str) -> PhaseRecord {
         spec: spec::print(&workload),
         name: workload.name().into(),
         label: workload.label(),
+        handle: None,
         group: None,
         repetition: 1,
         workload: WorkloadRecord::new(&workload, size_bytes, files, CacheMode::Cold),

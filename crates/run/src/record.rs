@@ -62,6 +62,7 @@ pub fn untried(phase: &PlannedPhase, repetition: u32, status: Status, reason: &s
         spec: spec::print(workload),
         name: workload.name().into(),
         label: workload.label(),
+        handle: None,
         group: phase.group.clone(),
         repetition,
         workload: WorkloadRecord::new(workload, 0, 0, CacheMode::AsIs),

@@ -770,7 +770,10 @@ impl Driver {
         }
     }
 
-    fn into_run(self, pairing: Option<Pairing>, left: Vec<String>) -> RunOutcome {
+    fn into_run(mut self, pairing: Option<Pairing>, left: Vec<String>) -> RunOutcome {
+        for phase in &mut self.phases {
+            phase.handle = Some(report::slug::from_phase(phase));
+        }
         let planned = self.plan.phases.len() * self.plan.repetitions as usize;
         let ran = self.phases.iter().filter(|phase| phase.status == Status::Done).count();
         let telemetry_cpu_share = self.measuring_since.map(|(since, cpu_before_seconds)| {

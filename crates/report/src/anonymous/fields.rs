@@ -152,6 +152,7 @@ pub(super) const FIELDS: &[(&str, Field)] = &[
     ("pairing.id", Plain),
     ("pairing.side", Plain),
     ("phases.group", Plain),
+    ("phases.handle", Text),
     ("phases.histogram", Plain),
     ("phases.id", Plain),
     ("phases.label", Text),

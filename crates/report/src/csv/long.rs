@@ -111,6 +111,7 @@ fn part_record(phase: &PhaseRecord, counts: Counts, figures: Figures) -> PhaseRe
         spec: phase.spec.clone(),
         name: phase.name.clone(),
         label: phase.label.clone(),
+        handle: phase.handle.clone(),
         group: phase.group.clone(),
         repetition: phase.repetition,
         workload: phase.workload.clone(),

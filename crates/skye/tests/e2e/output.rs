@@ -96,6 +96,7 @@ fn chosen_percentiles_are_in_every_format() {
     let ran = skye().arg("run").arg(home.path()).words(words).run().did_not_panic().exits(0);
     let run = parse_document(&ran.stdout);
     assert_eq!(run["percentiles"], serde_json::json!([50.0, 75.0]));
+    assert_eq!(run["phases"][0]["handle"], "read-4k-rnd-q1");
     assert_eq!(run["phases"][0]["latency_ns"]["chosen"][0]["percent"], 75.0, "{ran}");
     let saved = &ran.saved()[0];
     for (words, text) in [
