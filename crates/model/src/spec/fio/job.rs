@@ -544,6 +544,11 @@ impl Job {
         COUNTS.iter().any(|name| self.value(name).is_some())
     }
 
+    /// Removes the counts that would end the test.
+    pub fn remove_counts(&mut self) {
+        COUNTS.iter().for_each(|name| self.remove(name));
+    }
+
     fn counts(&self, threads: u64) -> Result<Vec<String>, String> {
         let all = |number: Option<u64>| number.map(|number| number.saturating_mul(threads));
         let (ops, bytes) = (all(self.parsed("number_ios", count)?), all(self.parsed("io_size", bytes)?));

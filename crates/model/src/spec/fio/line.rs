@@ -202,12 +202,12 @@ impl Line {
             }
             None => job.push("passes=1".into()),
             Some(_) if job.is_counted() => {
-                // Passes may be many, and are there to fill the time.
-                job.remove("loops");
-                let ends = if job.is_counted() { "count" } else { "time" };
-                self.notes.push(format!(
-                    "fio ends with the time or the count, whichever comes first; here the {ends} ends it"
-                ));
+                // A count may be there to fill the time, and would take hours on a slow target.
+                job.remove_counts();
+                self.notes.push(
+                    "fio ends with the time or the count, whichever comes first; here the time ends it"
+                        .into(),
+                );
             }
             Some(_) => {}
         }
@@ -313,8 +313,10 @@ impl Line {
             // Probes and whole blocks come on top.
             let gigabytes = (bytes as f64 * 1.05 / 1e9).ceil();
             words.extend(["--write-limit".to_owned(), format!("{gigabytes}GB")]);
-            limit =
-                format!("{gigabytes} GB, of which the layout takes {}", size::decimal(self.laid_out_bytes));
+            limit = format!("{gigabytes} GB");
+            if self.laid_out_bytes > 0 {
+                limit += &format!(", of which the layout takes {}", size::decimal(self.laid_out_bytes));
+            }
         }
         if self.has_timed_writes || bytes > WRITE_LIMIT_BYTES {
             self.notes.push(format!("writes end at --write-limit: {limit}"));
