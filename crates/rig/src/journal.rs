@@ -211,8 +211,7 @@ pub fn clean() -> Vec<CleanOutcome> {
 
 /// Returns true for a journal of settings of the machine.
 fn has_settings(journal: &Path) -> bool {
-    let steps = File::open(journal).map(|mut file| read(&mut file)).unwrap_or_default();
-    steps.iter().any(|step| matches!(step, Step::Settings(_)))
+    read_path(journal).iter().any(|step| matches!(step, Step::Settings(_)))
 }
 
 /// Returns the journal of another program that may change some of these settings, with true if the program still runs. Waits
@@ -221,7 +220,7 @@ pub fn other_owner(own: &Journal, first: &FirstSettings) -> Option<(PathBuf, boo
     let overlaps = |step: &Step| matches!(step, Step::Settings(theirs) if theirs.overlaps(first));
     let is_open = |step: &Step| matches!(step, Step::Settings(theirs) if theirs.is_open());
     let found = |path: &PathBuf| {
-        let steps = File::open(path).map(|mut file| read(&mut file)).unwrap_or_default();
+        let steps = read_path(path);
         (path != own.path() && steps.iter().any(overlaps)).then(|| (path.clone(), steps.iter().any(is_open)))
     };
     for _ in 0..TRIES {
@@ -302,14 +301,13 @@ pub fn put_settings_back() -> Vec<CleanOutcome> {
 
 /// Lists the changes that a journal names, as lines for people.
 pub fn steps(journal: &Path) -> Vec<String> {
-    let steps = File::open(journal).map(|mut file| read(&mut file)).unwrap_or_default();
-    steps.iter().map(Step::to_string).collect()
+    read_path(journal).iter().map(Step::to_string).collect()
 }
 
 /// Returns the directories of a journal that names nothing else, and none otherwise. If other programs leave files in
 /// one, they must remove them before [`clean`] can.
 pub fn plain_directories(journal: &Path) -> Vec<PathBuf> {
-    let steps = File::open(journal).map(|mut file| read(&mut file)).unwrap_or_default();
+    let steps = read_path(journal);
     let directory = |step: &Step| match step {
         Step::Directory(path) => Some(path.clone()),
         _ => None,
@@ -398,6 +396,11 @@ fn holder(journal: &Path) -> Option<Holder> {
 
 fn parse_head(head: &str) -> Option<Holder> {
     Holder::parse(head.strip_prefix(HEAD)?)
+}
+
+/// Reads the steps of the journal at a path; none if it cannot be opened.
+fn read_path(journal: &Path) -> Vec<Step> {
+    File::open(journal).map(|mut file| read(&mut file)).unwrap_or_default()
 }
 
 /// Reads the steps of a journal; a line without its end was never acted upon.

@@ -245,9 +245,7 @@ pub fn ab(arguments: &AbArguments) -> CommandResult {
     if let Some(commands) = commands.as_ref().filter(|_| shows_text) {
         terminal::print_line(&settings_text(commands))?;
     }
-    // What both sides share is reported once.
-    let is_second = |party: &AbSide| commands.is_some() && party.name == parties[1].name;
-    let begin = |party: &AbSide, environment: Environment, seed: u64| {
+    let begin = |party: &AbSide, environment: Environment, seed: u64, is_quiet: bool| {
         let setup = Setup {
             started,
             started_at: started_at.clone(),
@@ -256,7 +254,7 @@ pub fn ab(arguments: &AbArguments) -> CommandResult {
             view: view.clone(),
             observer: None,
             gate: None,
-            is_quiet: arguments.quiet || is_second(party),
+            is_quiet,
             monitor: None,
             environment,
             plan: party.plan.clone(),
@@ -264,7 +262,12 @@ pub fn ab(arguments: &AbArguments) -> CommandResult {
         Turns::begin(setup, &root, &machine)
     };
     let [of_a, of_b] = environments;
-    let turns = [begin(&parties[0], of_a, seeds[0]), begin(&parties[1], of_b, seeds[1])];
+    // What both sides share is reported once.
+    let is_reported = arguments.quiet || commands.is_some();
+    let turns = [
+        begin(&parties[0], of_a, seeds[0], arguments.quiet),
+        begin(&parties[1], of_b, seeds[1], is_reported),
+    ];
     let measured = PairMeasurement {
         started,
         started_at,
@@ -276,7 +279,6 @@ pub fn ab(arguments: &AbArguments) -> CommandResult {
         turns,
         sides,
         commands,
-        given: arguments.commands(),
         shows_text,
         interruption,
     }
@@ -444,8 +446,6 @@ struct PairMeasurement<'a> {
     sides: Vec<Box<dyn driver::Side>>,
     /// Commands before the measurements of the sides.
     commands: Option<SettingCommands>,
-    /// The same commands, as they were given.
-    given: Option<[String; 2]>,
     shows_text: bool,
     interruption: Interruption,
 }
@@ -476,9 +476,10 @@ const PILOT_PAIRS: u32 = 3;
 
 impl PairMeasurement<'_> {
     /// Measures all tests of a side once. Returns true if another turn makes sense.
-    fn turn(&mut self, party: usize, pair: u32, laid_out: &mut Option<bool>) -> bool {
+    fn turn(&mut self, party: usize, pair: u32, is_laid_out: &mut bool) -> bool {
         let Self { turns, sides, commands, .. } = self;
         let turns = &mut turns[party];
+        turns.start(pair);
         let Some(commands) = commands else {
             let side = &mut *sides[party];
             let files = turns.lay_out(side, pair);
@@ -494,8 +495,8 @@ impl PairMeasurement<'_> {
         }
         let side = &mut *sides[0];
         // The files are laid out once, and both sides use them.
-        let files = if laid_out.is_none() { turns.lay_out(side, pair) } else { Ok(()) };
-        *laid_out = Some(files.is_ok());
+        let files = if *is_laid_out { Ok(()) } else { turns.lay_out(side, pair) };
+        *is_laid_out = true;
         turns.measure(side, pair, files)
     }
 
@@ -505,7 +506,7 @@ impl PairMeasurement<'_> {
             return;
         };
         let each = self.started.elapsed() / pairs;
-        let goal = self.limits.effect.ln_1p() * WIDTH_OF_EFFECT;
+        let goal = goal_half(self.limits.effect);
         let allowed = (self.limits.total.as_secs_f64() / each.as_secs_f64().max(1e-9)) as usize;
         let goal_text = model::numbers::percent(self.limits.effect * WIDTH_OF_EFFECT);
         let known = format!("after {pairs} pairs, {row} is within ± {}", model::numbers::percent(*half));
@@ -531,7 +532,7 @@ impl PairMeasurement<'_> {
         let mut pairs = 0;
         let mut longest = Duration::ZERO;
         let mut known = None;
-        let mut laid_out = None;
+        let mut is_laid_out = false;
         let enough;
         loop {
             let since = Instant::now();
@@ -548,7 +549,7 @@ impl PairMeasurement<'_> {
                     if goes_on {
                         self.view.preparing(&progress);
                         first[party].push(place == 0);
-                        goes_on = self.turn(party, pairs, &mut laid_out);
+                        goes_on = self.turn(party, pairs, &mut is_laid_out);
                     }
                 }
                 known = widest(self.compared().as_ref());
@@ -570,6 +571,7 @@ impl PairMeasurement<'_> {
             };
             break;
         }
+        let given = self.commands.as_ref().map(|commands| commands.commands().clone());
         // Settings go back before anything else can fail.
         let settings_left = self.commands.map_or_else(Vec::new, SettingCommands::end);
         let names = names(self.parties);
@@ -583,7 +585,7 @@ impl PairMeasurement<'_> {
             id: id.clone(),
             side: self.parties[party].name.into(),
             first,
-            command: self.given.as_ref().map(|commands| commands[party].clone()),
+            command: given.as_ref().map(|commands| commands[party].clone()),
         };
         PairsOutcome {
             pairs,
@@ -607,7 +609,7 @@ impl PairMeasurement<'_> {
     }
 
     fn is_goal_met(&self, known: Option<&Width>) -> bool {
-        known.is_some_and(|width| width.half <= self.limits.effect.ln_1p() * WIDTH_OF_EFFECT)
+        known.is_some_and(|width| width.half <= goal_half(self.limits.effect))
     }
 
     fn compared(&self) -> Option<Comparison> {
@@ -620,10 +622,15 @@ impl PairMeasurement<'_> {
     }
 }
 
+/// Returns half of the width, as a logarithm, at which an interval is known well enough.
+fn goal_half(effect: f64) -> f64 {
+    effect.ln_1p() * WIDTH_OF_EFFECT
+}
+
 /// Returns how far the goal was missed, for a sentence; empty if it was reached.
 fn missed(effect: f64, known: Option<&Width>) -> String {
     let goal = effect * WIDTH_OF_EFFECT;
-    let missed = known.filter(|known| known.half > effect.ln_1p() * WIDTH_OF_EFFECT);
+    let missed = known.filter(|known| known.half > goal_half(effect));
     missed.map_or(String::new(), |Width { half, row }| {
         let [reached, goal] = [half.exp_m1(), goal].map(model::numbers::percent);
         format!("{row} is within ± {reached}, not ± {goal}: ")

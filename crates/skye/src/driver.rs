@@ -144,12 +144,11 @@ impl Turns {
     /// # Errors
     /// They cannot be laid out.
     pub fn lay_out(&mut self, side: &mut dyn Side, repetition: u32) -> Result<(), UserError> {
-        self.start_repetition(repetition);
         self.driver.lay_out(side, repetition)
     }
 
-    /// Each repetition has the time and the bytes of the whole plan.
-    fn start_repetition(&mut self, repetition: u32) {
+    /// Starts the clock of a repetition. Each has the time and the bytes of the whole plan.
+    pub fn start(&mut self, repetition: u32) {
         let driver = &mut self.driver;
         driver.plan.repetitions = repetition;
         driver.started = Instant::now();
@@ -160,7 +159,6 @@ impl Turns {
     /// Measures all tests once. Returns true if another repetition makes sense. After a failed test it does not: the test
     /// would fail again.
     pub fn measure(&mut self, side: &mut dyn Side, repetition: u32, laid_out: Result<(), UserError>) -> bool {
-        self.start_repetition(repetition);
         let driver = &mut self.driver;
         let is_complete = laid_out.is_ok();
         if is_complete || !driver.interruption.is_raised() {

@@ -33,9 +33,7 @@ pub struct SettingCommands {
     commands: [String; 2],
     /// The settings that the commands change, with their first values.
     first: FirstSettings,
-    /// All settings after each command.
-    after: [Settings; 2],
-    /// Settings that differ between the sides.
+    /// Settings that differ between the sides, with the values of both.
     differing: Vec<Change>,
     journal: Journal,
     interruption: Interruption,
@@ -92,7 +90,7 @@ impl SettingCommands {
             Ok(([a, b], _)) => first.before(&[a, b]),
             Err(_) => first.before(&[&read()]),
         };
-        let (after, found) = match done {
+        let ([after_a, after_b], found) = match done {
             Ok(done) => done,
             Err(error) => {
                 let left = known.put_back().leftovers;
@@ -107,9 +105,14 @@ impl SettingCommands {
         if let Some(other) = rig::other_owner(&journal, &known) {
             return Err(with_leftovers(refusal(&other), &journal.undo()));
         }
-        let differing = after[0].compare(&after[1]);
+        let differing = after_a.compare(&after_b);
         let interruption = interruption.clone();
-        Ok((Self { commands, first: known, after, differing, journal, interruption }, found))
+        Ok((Self { commands, first: known, differing, journal, interruption }, found))
+    }
+
+    /// The command of each side.
+    pub fn commands(&self) -> &[String; 2] {
+        &self.commands
     }
 
     /// Returns true if a command changes a setting that skye reads.
@@ -130,8 +133,7 @@ impl SettingCommands {
             Place::Mount(_) => false,
         };
         self.differing().filter(is_new).filter_map(move |change| {
-            let value = if side == 0 { &change.before } else { &change.after };
-            Some(Setting { name: change.place.to_string(), value: value.clone()? })
+            Some(Setting { name: change.place.to_string(), value: side_value(change, side)?.clone() })
         })
     }
 
@@ -144,7 +146,7 @@ impl SettingCommands {
         let command = &self.commands[side];
         run(command, &self.journal, &self.interruption)?;
         let now = Settings::read_at(self.differing().map(|change| change.place.clone()));
-        let is_other = |change: &&Change| now.value(&change.place) != self.after[side].value(&change.place);
+        let is_other = |change: &&Change| now.value(&change.place) != side_value(change, side);
         match self.differing().find(is_other) {
             None => Ok(()),
             Some(Change { place, .. }) => Err(UserError::new(
@@ -159,6 +161,11 @@ impl SettingCommands {
     pub fn end(mut self) -> Vec<String> {
         self.journal.undo()
     }
+}
+
+/// Returns the value that a setting has on a side.
+fn side_value(change: &Change, side: usize) -> Option<&String> {
+    if side == 0 { change.before.as_ref() } else { change.after.as_ref() }
 }
 
 /// Returns the refusal to change settings that another program changes, or that a killed one has left.

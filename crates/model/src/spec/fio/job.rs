@@ -272,7 +272,8 @@ impl Job {
         Ok(Translation { text: words.join(":"), notes })
     }
 
-    fn depth(&self) -> Result<u64, String> {
+    /// Returns the operations in flight that the job names.
+    pub fn depth(&self) -> Result<u64, String> {
         Ok(self.parsed("iodepth", count)?.unwrap_or(1))
     }
 

@@ -97,7 +97,7 @@ impl Line {
             job.set(rw, "rw", "read");
         }
         let threads = job.threads()?;
-        let depth = job.parsed("iodepth", count)?.unwrap_or(1);
+        let depth = job.depth()?;
         if job.value("ioengine").is_none() && depth > 1 {
             job.remove("iodepth");
             self.notes.push(format!(
