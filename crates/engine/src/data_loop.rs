@@ -156,11 +156,12 @@ impl DataLoop {
         P: Pacing + 'static,
     {
         let (features, missing_features) = (engine.features().to_vec(), engine.missing_features().to_vec());
-        let Self { pattern, zones, layout, stamping, timer: clock, .. } = self;
+        let Self { pattern, zones, layout, stamping, timer: clock, files, .. } = self;
+        let regions = layout.regions(files.len() as u64);
         let run = move |start_ns, limits: Limits<'_>, recorder| {
             let parts =
                 WorkerParts { engine, clock, pacing, verb, pattern, layout, stamping, limits, recorder };
-            let worker = Worker::new(parts);
+            let worker = Worker::new(parts).in_regions(regions);
             let worker = match zones {
                 Some(zones) => worker.in_zones(zones),
                 None => worker,

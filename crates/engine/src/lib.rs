@@ -38,6 +38,7 @@ pub mod one_by_one;
 pub mod pacing;
 pub mod pattern;
 pub mod recorder;
+pub mod regions;
 pub mod sample;
 pub mod sim;
 pub mod skew;

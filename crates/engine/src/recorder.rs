@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use model::figure::LATENCY_MAX_NS;
 
+use crate::regions::RegionSums;
 use crate::verb::Verb;
 
 /// Nominal length of an interval.
@@ -156,6 +157,8 @@ pub struct Delta {
     pub queueing: Option<Latencies>,
     /// Latencies of each kind of call; empty if an operation is one call.
     pub steps: Vec<Latencies>,
+    /// Latencies of some operations on blocks, by region of the data set.
+    pub regions: RegionSums,
 }
 
 impl Delta {
@@ -176,6 +179,7 @@ impl Delta {
         self.latencies.reset();
         self.queueing.iter_mut().for_each(Latencies::reset);
         self.steps.iter_mut().for_each(Latencies::reset);
+        self.regions.reset();
     }
 }
 
@@ -260,6 +264,17 @@ impl Recorder {
         self.current.ops += 1;
         self.current.bytes += bytes;
         self.current.latencies.record(latency_ns);
+    }
+
+    /// Counts the latency of an operation in its region.
+    #[inline]
+    pub fn region(&mut self, region: usize, latency_ns: u64) {
+        self.current.regions.record(region, latency_ns);
+    }
+
+    /// Returns the operations since the last delta.
+    pub fn ops(&self) -> u64 {
+        self.current.ops
     }
 
     /// Counts operations without a separate latency, and their bytes.

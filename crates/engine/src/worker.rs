@@ -11,6 +11,7 @@ use crate::failure::{Cause, Failure};
 use crate::pacing::{Pacing, Start};
 use crate::pattern::Pattern;
 use crate::recorder::{INTERVAL_NS, Recorder};
+use crate::regions::{self, Regions};
 use crate::sample::{Draws, Sample};
 use crate::verb::Verb;
 use crate::zones::Zones;
@@ -42,6 +43,11 @@ impl Layout {
         } else {
             ((block / self.blocks_per_file) as u32, block % self.blocks_per_file)
         }
+    }
+
+    /// Returns the regions of this number of such files.
+    pub fn regions(self, files: u64) -> Regions {
+        Regions::new(files.max(1), self.first_bytes + self.blocks_per_file.saturating_mul(self.step_bytes))
     }
 
     #[inline]
@@ -144,6 +150,10 @@ pub struct Worker<'a, E, C, P, V> {
     /// Blocks to read until the next one is compared.
     pieces_until_verify: u32,
     draws: Draws,
+    regions: Regions,
+    /// Operations from one that is counted by region to the next, and those left until the next.
+    region_distance: u32,
+    ops_until_region: u32,
     /// Time when the engine last returned completions.
     reaped_ns: u64,
     next_tick_ns: u64,
@@ -194,6 +204,9 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
             layout,
             pieces_until_verify: draws.distance(),
             draws,
+            regions: layout.regions(1),
+            region_distance: regions::FIRST_DISTANCE,
+            ops_until_region: regions::FIRST_DISTANCE,
             stamping,
             limits,
             recorder,
@@ -219,6 +232,13 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
     pub fn in_zones(mut self, zones: Zones) -> Self {
         self.pattern = zones.pattern().unwrap_or_else(|| Pattern::new(0, 1, false, 0, 0));
         self.zones = Some(zones);
+        self
+    }
+
+    /// The same worker, but its data set has these regions; otherwise, it has those of a single file.
+    #[must_use]
+    pub fn in_regions(mut self, regions: Regions) -> Self {
+        self.regions = regions;
         self
     }
 
@@ -557,10 +577,21 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
                 self.prepare(slot);
             }
             None => {
-                self.recorder.operation(now_ns.saturating_sub(state.op_start_ns), block_bytes);
+                let latency_ns = now_ns.saturating_sub(state.op_start_ns);
+                self.recorder.operation(latency_ns, block_bytes);
+                self.ops_until_region -= 1;
+                if self.ops_until_region == 0 {
+                    self.count_by_region(&state, latency_ns);
+                }
                 self.release(slot);
             }
         }
+    }
+
+    #[cold]
+    fn count_by_region(&mut self, slot: &Slot, latency_ns: u64) {
+        self.ops_until_region = self.region_distance;
+        self.recorder.region(self.regions.region(slot.file.into(), slot.offset_bytes), latency_ns);
     }
 
     /// Frees a slot whose operation has ended.
@@ -606,6 +637,7 @@ impl<'a, E: DataEngine, C: Clock, P: Pacing, V: Verb> Worker<'a, E, C, P, V> {
     #[cold]
     fn check_time(&mut self, now_ns: u64) {
         if now_ns >= self.next_tick_ns {
+            self.region_distance = regions::distance(self.recorder.ops());
             self.recorder.hand_over(now_ns);
             let missed = (now_ns - self.next_tick_ns) / INTERVAL_NS;
             self.next_tick_ns += (missed + 1) * INTERVAL_NS;

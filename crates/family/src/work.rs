@@ -16,6 +16,7 @@ pub fn request(program: impl Into<String>, tests: Vec<String>, size_bytes: Optio
         size: size_bytes.map(Size::Bytes),
         total: Some(TOTAL),
         cache: Some(CacheMode::AsIs),
+        places: Some(1),
         // Only streams from a server are tried: the programs' tests end by counts.
         probe: Some(true),
         // The tests write as much as was asked for.

@@ -77,6 +77,8 @@ kinds! {
         StopOthers {}
         /// Switch the device's counters on.
         CheckIostats { device: Name }
+        /// Spread the data over the disk, or compare on the same files.
+        SpreadPlaces {}
         /// Check which devices are below.
         CheckDevices { mount_point: Name }
         /// Add a sync at the end.

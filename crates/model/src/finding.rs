@@ -477,6 +477,12 @@ findings! {
         /// One member of an array moved more than the others.
         BusyMember { member: Name, times: Mean, array: Name }
     }
+    "uneven_places" Remark {
+        /// Latency in the slowest place of the data over that in the fastest.
+        PlacesDiffer { ratio: Mean }
+        /// Rates of earlier runs whose data lay in other places, and their number.
+        OtherPlaces { runs: Count, low_ops_per_second: OpsPerSecond, high_ops_per_second: OpsPerSecond }
+    }
     "fragmented" Remark {
         /// Files in many pieces on a device that spins.
         Fragmented { extents: Count, mean_bytes: MemoryBytes }

@@ -43,7 +43,7 @@ use requested::{
 use room::{Room, Rooms, Writes};
 use volume::{estimate, share_write_limit, stop_of, whole_seconds};
 
-pub use dataset::{DataGroup, Dataset, power_of_two_within};
+pub use dataset::{DataGroup, Dataset, Spread, power_of_two_within};
 pub use precondition::{FILLS, Precondition, ROUNDS_MAX, ROUNDS_MIN};
 pub use room::{DATASET_BYTES_MAX, DATASET_BYTES_MIN};
 pub use volume::{EXPERIMENTS_NS, PROBE_BYTES, WRITE_LIMIT_BYTES, WRITE_LIMIT_BYTES_MAX};
@@ -693,6 +693,7 @@ impl Plan {
             (self.allow_shared_directory, Allow::SharedDirectory),
         ];
         let fixed = self.dataset.as_ref().filter(|dataset| dataset.size_is_fixed);
+        let made = self.dataset.as_ref().filter(|dataset| !dataset.is_existing && !dataset.groups.is_empty());
         let files = self.phases.iter().filter_map(|phase| phase.requested_workload().files());
         let loads = files.map(|files| &files.load_file).filter(|file| file.load.is_some());
         Request {
@@ -701,6 +702,7 @@ impl Plan {
             tests_where_possible: self.tests_where_possible.clone(),
             mixes: self.mixes.clone(),
             size: fixed.map(|dataset| Size::Bytes(dataset.size_bytes_max)),
+            places: made.map(|dataset| dataset.spread.map_or(1, |spread| spread.places)),
             time: Some(Seconds(self.phase_time_ns as f64 / 1e9)),
             // Shares come from percentages with few digits, which the division must not lose.
             precision: self

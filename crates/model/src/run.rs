@@ -72,7 +72,7 @@ pub use evidence::{
 };
 pub use latency::{ChosenPercentile, Ends, Latency, LatencyIntervals, Mode};
 pub use load::{Flow, Load};
-pub use place::Place;
+pub use place::{LatencyByPlace, Place, PlaceLatency};
 pub use rate::EFFECTIVE_SAMPLES_MIN;
 pub use rounds::{FillRecord, RoundsWindow, SteadyRound, UntilSteady};
 pub use scores::Scores;
@@ -267,6 +267,9 @@ pieces! {
         /// Expected range of another run's rate; absent where too few earlier runs of this test in this place are kept.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub prediction_interval: Option<PredictionInterval>,
+        /// Rates of earlier runs whose data lay in other places; absent where none are kept.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub rates_elsewhere: Option<RatesElsewhere>,
         /// Rates of the clients together and of each; absent in a run without clients. The headline is that of the time
         /// in which every client worked.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -334,6 +337,9 @@ pieces! {
         /// tests that make their files, and where they are not known.
         #[serde(default)]
         pub places: Vec<Place>,
+        /// Latencies by place of the data, of tests in random order; absent where places are not known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub latency_by_place: Option<LatencyByPlace>,
         /// Heat, throttling and maintenance during the test; null where there was nothing to check.
         #[serde(default)]
         pub conditions: Option<Conditions>,
@@ -631,6 +637,16 @@ document! {
         /// Its lower end.
         pub low_ops_per_second: f64,
         /// Its upper end.
+        pub high_ops_per_second: f64,
+    }
+
+    /// Rates of earlier runs of a test on the same file system, whose data lay in other places.
+    pub struct RatesElsewhere {
+        /// Number of these runs.
+        pub runs: u64,
+        /// The lowest rate.
+        pub low_ops_per_second: f64,
+        /// The highest.
         pub high_ops_per_second: f64,
     }
 

@@ -33,9 +33,20 @@ pub struct FileExtents {
     pub encoded_bytes: u64,
     /// Number of extents.
     pub extents: u64,
-    /// Addresses of the extents below the file system; none if it does not report all, or if they are more than
+    /// The extents below the file system; none if it does not report all addresses, or if they are more than
     /// [`ADDRESSES_MAX`].
-    pub addresses: Vec<Range<u64>>,
+    pub addresses: Vec<ExtentAddress>,
+}
+
+/// One extent and its address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ExtentAddress {
+    /// Offset in the file.
+    pub offset_bytes: u64,
+    /// Address below the file system.
+    pub address_bytes: u64,
+    /// Length.
+    pub length_bytes: u64,
 }
 
 #[repr(C)]
@@ -107,8 +118,8 @@ fn mapped(file: BorrowedFd<'_>, range: &Range<u64>, answers_max: usize) -> Optio
             has_addresses &=
                 extent.flags & (WITHOUT_ADDRESS | ENCODED) == 0 && sum.addresses.len() < ADDRESSES_MAX;
             if has_addresses {
-                let start = extent.physical.saturating_add(from.saturating_sub(extent.logical));
-                sum.addresses.push(start..start.saturating_add(bytes));
+                let address_bytes = extent.physical.saturating_add(from.saturating_sub(extent.logical));
+                sum.addresses.push(ExtentAddress { offset_bytes: from, address_bytes, length_bytes: bytes });
             } else {
                 sum.addresses = Vec::new();
             }

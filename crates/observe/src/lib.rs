@@ -71,7 +71,7 @@ pub use conditions::conditions;
 pub use denial::denial;
 pub use device_reads::device_reads;
 pub use erasable::{Obstacles, obstacles};
-pub use extents::{FileExtents, extents, few_extents};
+pub use extents::{ExtentAddress, FileExtents, extents, few_extents};
 pub use file_status::FileStatus;
 pub use flows::Flows;
 pub use health::health;

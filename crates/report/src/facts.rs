@@ -8,11 +8,11 @@ use std::collections::BTreeSet;
 
 use model::Run;
 use model::comparison::Difference;
-use model::run::{PhaseRecord, Place, Setting};
+use model::run::{LatencyByPlace, PhaseRecord, Place, PlaceLatency, Setting};
 use model::size;
 use model::target::{Backing, Device, DeviceKind};
 
-use crate::numbers::{duration, percent, thousands};
+use crate::numbers::{amount, duration, latency, percent, thousands};
 
 /// Sizes that differ by a smaller factor count as the same, because they are chosen by the speed of the target.
 const SAME_SIZE: f64 = 1.25;
@@ -120,6 +120,17 @@ pub(crate) fn places_text(places: &[Place]) -> String {
         format!("{} to {end}", start.strip_suffix(unit).unwrap_or(&start).trim_end())
     };
     places.iter().map(text).collect::<Vec<_>>().join(", ")
+}
+
+/// Returns the mean latency of each place in words: "14 to 15 GB 0.21 ms, 20 to 21 GB 0.43 ms; slowest over fastest 2.1 (1.9 to
+/// 2.2)".
+pub(crate) fn latency_by_place(found: &LatencyByPlace) -> String {
+    let of_place =
+        |one: &PlaceLatency| format!("{} {}", places_text(&[one.place]), latency(one.latency_mean_ns));
+    let places = found.places.iter().map(of_place).collect::<Vec<_>>().join(", ");
+    let [ratio, low, high] =
+        [found.ratio, found.ratio_low, found.ratio_high].map(|ratio| amount(ratio).unwrap_or_default());
+    format!("{places}; slowest over fastest {ratio} ({low} to {high})")
 }
 
 /// The facts of all runs of a side, or of one run.

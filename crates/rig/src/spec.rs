@@ -695,7 +695,7 @@ mod tests {
             slots in of(0..5000_u32),
             service in any_span(),
             slow in of((0.0..1.0, any_span()).prop_map(|(share, service)| Slow { share, service })),
-            [large, crowded, spent] in [of(any_service_step()), of(any_service_step()), of(any_service_step())],
+            [large, crowded, spent, far] in [(); 4].map(|()| of(any_service_step())),
             uneven: Option<u32>,
             seek in of(any_span()),
             [bytes_per_second, burst_bytes, tick_ns]: [Option<u64>; 3],
@@ -707,7 +707,7 @@ mod tests {
             timed in prop_oneof![Just(TimedDirections::Both), Just(TimedDirections::Reads), Just(TimedDirections::Writes)],
         ) -> Timing {
             Timing {
-                slots, service, slow, large, crowded, spent, uneven, seek, bytes_per_second, burst_bytes, tick_ns,
+                slots, service, slow, large, crowded, spent, far, uneven, seek, bytes_per_second, burst_bytes, tick_ns,
                 stall, sync, names, cache, timed
             }
         }

@@ -4,6 +4,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet};
+use std::ops::Range;
 
 use fastrand::Rng;
 
@@ -91,6 +92,8 @@ pub struct Timing {
     pub crowded: Option<ServiceStep>,
     /// Another time for requests after this many: a disk that is fast as long as its credit lasts.
     pub spent: Option<ServiceStep>,
+    /// Another time for requests that begin at this offset or beyond: a disk that is slow in one half.
+    pub far: Option<ServiceStep>,
     /// Every second slot takes this many times as long: two servers of unequal speed.
     pub uneven: Option<u32>,
     /// Time of a seek over [`SEEK_BYTES_MAX`] or more from the request before; in proportion over less.
@@ -120,12 +123,12 @@ impl Timing {
         *self == Self { slots: self.slots, timed: self.timed, ..Self::default() }
     }
 
-    /// Returns the service time of a request of `bytes` bytes, with `under_way` others in flight and `before` others
+    /// Returns the service time of a request for a range of bytes, with `under_way` others in flight and `before` others
     /// served so far.
     fn service_of(
         &self,
         direction: Direction,
-        bytes: u64,
+        Range { start: offset_bytes, end: end_bytes }: Range<u64>,
         [under_way, before]: [u64; 2],
         random: &mut Rng,
     ) -> Option<u64> {
@@ -137,8 +140,11 @@ impl Timing {
         };
         let slow = self.slow.filter(|slow| random.f64() < slow.share).map(|slow| slow.service);
         // The last one that applies wins.
-        let step = [(self.large, bytes), (self.crowded, under_way + 1), (self.spent, before + 1)]
+        let bytes = end_bytes - offset_bytes;
+        let counts = [bytes, under_way + 1, before + 1, offset_bytes + 1];
+        let step = [self.large, self.crowded, self.spent, self.far]
             .into_iter()
+            .zip(counts)
             .filter_map(|(step, count)| step.filter(|step| count > step.count))
             .map(|step| step.service)
             .next_back();
@@ -217,7 +223,8 @@ impl Queue {
             self.under_way_ns.pop();
         }
         let others = [self.under_way_ns.len() as u64, self.served];
-        let service_ns = self.timing.service_of(direction, length_bytes, others, &mut self.random)?;
+        let range = offset_bytes..offset_bytes + length_bytes;
+        let service_ns = self.timing.service_of(direction, range, others, &mut self.random)?;
         if let Some(hit) = self.timing.cache
             && direction == Direction::Read
             && self.was_cached(file, offset_bytes, length_bytes)

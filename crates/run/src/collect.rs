@@ -11,6 +11,7 @@ use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer}
 use model::figure::LATENCY_MAX_NS;
 use model::run::{Frame, INTERVALS_MAX, Interval, Latency};
 
+use crate::by_place::RegionSeries;
 use crate::rounds::Rounds;
 use crate::zoned::Zoned;
 
@@ -189,6 +190,8 @@ pub struct Collector {
     intervals: Vec<Interval>,
     /// Neighbouring intervals merged into one: a power of two.
     merged: u64,
+    /// Latencies by region of the data, of each worker.
+    pub by_region: Vec<RegionSeries>,
     /// Zones of the test, if it has any.
     pub zoned: Option<Zoned>,
     /// Rounds of the test, if it is repeated until it is steady.
@@ -238,6 +241,13 @@ impl Collector {
         interval.ops += delta.ops;
         interval.bytes += delta.bytes;
         merge_buckets(&mut interval.histogram, &buckets);
+    }
+
+    /// Adds the latencies by region of a worker's delta, to which [`add`](Self::add) adds all else.
+    pub fn add_regions(&mut self, worker: usize, delta: &Delta, phase_start_ns: u64) {
+        let Some(series) = self.by_region.get_mut(worker) else { return };
+        let middle_ns = delta.start_ns / 2 + delta.end_ns / 2;
+        series.add(&delta.regions, middle_ns.saturating_sub(phase_start_ns));
     }
 
     /// Closes rounds that are over after `elapsed_ns`. Returns true once a test that has rounds is steady.

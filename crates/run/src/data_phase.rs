@@ -27,12 +27,13 @@ use engine::worker::{Layout, Stamping};
 use model::UserError;
 use model::machine::ring_bytes;
 use model::plan::Stop;
-use model::run::Residency;
+use model::run::{LatencyByPlace, Residency};
 use model::workload::{
     Access, Arrival, CacheMode, DataVerb, DataWork, Engine, HotPart, RequestedEngine, Workload,
 };
 use rustix::fs::{Advice, OFlags};
 
+use crate::by_place;
 use crate::caches;
 use crate::data_location::DataLocation;
 use crate::dataset::{
@@ -88,6 +89,8 @@ pub struct DataOutcome {
     pub direct_refused: bool,
     /// Extents under the files.
     pub extents: DataExtents,
+    /// Latencies by place of the data.
+    pub latency_by_place: Option<LatencyByPlace>,
     /// Bytes that it could write, if they ended it before its stop rule.
     pub write_limit_bytes: Option<u64>,
 }
@@ -304,10 +307,16 @@ fn run(
         ..DataOutcome::default()
     };
     drive.collected.zoned = zoned;
+    if data.access == Access::Random && span.turns.is_none() && !outcome.extents.addresses.is_empty() {
+        drive.collected.by_region = by_place::series(drive.readers.len());
+    }
     let mut group = group_number.and_then(|number| dataset.groups.get_mut(number));
     outcome.is_torn = data.reads() && group.as_ref().is_some_and(|group| group.is_torn);
     measure(task, data, pool, drive, group.as_deref_mut(), &mut outcome);
     drive.collected.end_rounds(outcome.last_done_ns);
+    let regions = span.layout.regions(files.len() as u64);
+    outcome.latency_by_place =
+        by_place::compare(&drive.collected.by_region, regions, &outcome.extents.addresses);
     if outcome.failure.is_none() {
         task.budget.give_back(taken_bytes.saturating_sub(drive.collected.written_bytes));
     }

@@ -4,6 +4,7 @@
 //! Calibration sizes the set by the speed of the target. It writes at least one block for each operation in flight, and
 //! apart from that for at most five seconds.
 
+mod spread;
 mod support;
 
 use std::cell::Cell;
@@ -493,6 +494,13 @@ impl Layout {
                 // The very first file shows the speed of the target.
                 if index == 0 && file == 0 && !plan.size_is_fixed {
                     size_bytes = self.write_what_fits(&mut current, group, size_bytes)?;
+                }
+                if let Some(spread) = plan.spread.filter(|_| grows) {
+                    let end_bytes = plan.group_file_bytes(group, size_bytes);
+                    match spread::spread(&current.file, current.written_bytes..end_bytes, spread) {
+                        Ok(()) => log::debug!("{} is spread over {} places", current.name, spread.places),
+                        Err(errno) => log::debug!("{} stays where it is: {errno}", current.name),
+                    }
                 }
                 current.write_until(plan.group_file_bytes(group, size_bytes))?;
                 if is_sized {

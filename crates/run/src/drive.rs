@@ -318,8 +318,11 @@ impl RunningPhase<'_> {
 
     /// Takes the deltas that the workers have handed over.
     fn drain(&mut self) {
-        for reader in &self.readers {
-            reader.drain(|delta| self.collected.add(delta, self.start_ns));
+        for (worker, reader) in self.readers.iter().enumerate() {
+            reader.drain(|delta| {
+                self.collected.add(delta, self.start_ns);
+                self.collected.add_regions(worker, delta, self.start_ns);
+            });
         }
     }
 

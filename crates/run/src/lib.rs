@@ -17,6 +17,7 @@
 //!   panics ends its phase, not the run.
 //! - Counts from before a failure are kept.
 
+mod by_place;
 mod caches;
 pub mod ceilings;
 mod clean;

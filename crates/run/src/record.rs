@@ -15,8 +15,8 @@ use engine::files::Unexpected;
 use model::mix::NamedMix;
 use model::plan::{Plan, PlannedPhase};
 use model::run::{
-    Counts, EngineRecord, Figures, Interval, Judgement, Latency, Load, Observations, PhaseRecord, Place,
-    Rate, Residency, RoundRecord, SlowestCalls, Status, Step, SystemUse, WorkloadRecord,
+    Counts, EngineRecord, Figures, Interval, Judgement, Latency, LatencyByPlace, Load, Observations,
+    PhaseRecord, Rate, Residency, RoundRecord, SlowestCalls, Status, Step, SystemUse, WorkloadRecord,
 };
 use model::target::{Backing, Target, TargetKind};
 use model::workload::{Arrival, CacheMode, DataVerb, DataWork, Engine, FileVerb, Work, Workload};
@@ -194,6 +194,7 @@ pub fn record(
         start_delay_ns: measured.start_delay_ns,
         write_limit_bytes: measured.write_limit_bytes,
     };
+    let has_places = has_places(workload, target);
     let seen = Observations {
         load: (touches_files && !observed.flows.is_empty()).then(|| Load {
             elapsed_ns: observed.measured_ns,
@@ -217,7 +218,8 @@ pub fn record(
         wait_channels: observed.wait_channels.clone(),
         residency: measured.residency.take(),
         extents: measured.extents.shares.take(),
-        places: places(&mut measured, workload, target),
+        places: if has_places { measured.extents.places() } else { Vec::new() },
+        latency_by_place: measured.latency_by_place.take().filter(|_| has_places),
         ..Observations::default()
     };
     let block_bytes = data.map(|data| data.block_bytes);
@@ -326,6 +328,8 @@ pub struct PhaseTotals {
     pub direct_refused: bool,
     /// Extents under the files.
     pub extents: DataExtents,
+    /// Latencies by place of the data.
+    pub latency_by_place: Option<LatencyByPlace>,
     /// Operations that ended in another way than a load file says.
     pub unexpected: Option<Unexpected>,
     /// Bytes that it could write, if they ended it and the plan alone does not say so.
@@ -371,6 +375,7 @@ impl PhaseTotals {
             residency: outcome.residency,
             direct_refused: outcome.direct_refused,
             extents: outcome.extents,
+            latency_by_place: outcome.latency_by_place,
             failure: outcome.failure,
             ..Self::default()
         }
@@ -518,12 +523,11 @@ fn scaled(state: &SteadyState, headline: f64, sync_ns: u64, work_ns: u64) -> Opt
     (share <= SHORT_SYNC).then_some((low * proportion - more, high * proportion + more))
 }
 
-/// Returns the places of the data. Copy on write leaves the places that a test finds, and those of other storage are not
-/// addresses of a device.
-fn places(measured: &mut PhaseTotals, workload: &Workload, target: &Target) -> Vec<Place> {
+/// Returns true if the places of the data are known. Copy on write leaves the places that a test finds, and those of other
+/// storage are not addresses of a device.
+fn has_places(workload: &Workload, target: &Target) -> bool {
     let writes = workload.data().is_some_and(DataWork::writes);
-    let is_known = target.backing == Backing::Devices && !(writes && target.copies_on_write());
-    if is_known { std::mem::take(&mut measured.extents.places) } else { Vec::new() }
+    target.backing == Backing::Devices && !(writes && target.copies_on_write())
 }
 
 /// Returns the paths that operations take.

@@ -418,6 +418,12 @@ fn announcement(
         ),
         &style,
     ));
+    let devices = parties.each_ref().map(|party| party.target.top_device().map(|device| &device.name));
+    if commands.is_none() && devices[0].is_some() && devices[0] == devices[1] {
+        let places = "both directories are on one device, and each turn has its files in other places: these are part of \
+                      the intervals";
+        lines.push(text::named_line("note", places, &style));
+    }
     let needed = Duration::from_nanos(pair_ns * u64::from(pairs_min));
     if needed > limits.total {
         lines.push(text::named_line(

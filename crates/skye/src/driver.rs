@@ -686,6 +686,7 @@ impl Driver {
         record.figures.own_cost_ns_per_op = self.ceilings.own_cost_ns(&record);
         record.figures.ceiling_shares = self.ceilings.shares(&record, self.cpus);
         record.figures.prediction_interval = self.earlier.next_after(&record);
+        record.figures.rates_elsewhere = self.earlier.elsewhere(&record);
         self.judge_clients(&mut record, clients);
         judge::judge(&mut record, &self.plan, &self.environment, self.target_probes.as_ref());
         wording::fill(&mut record);

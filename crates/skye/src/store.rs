@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use model::health::RunStore;
-use model::run::{Environment, PhaseRecord, PredictionInterval, Status};
+use model::run::{Environment, PhaseRecord, Place, PredictionInterval, RatesElsewhere, Status};
 use model::target::Target;
 use model::{Plan, Run, UserError};
 use run::hang_detection;
@@ -320,15 +320,40 @@ impl EarlierRuns {
         Self(runs.filter(is_same).flat_map(|run| run.phases).filter(first).collect())
     }
 
-    /// Returns the range in which another run's rate of that test is expected; `None` where too few runs are kept.
-    pub fn next_after(&self, record: &PhaseRecord) -> Option<PredictionInterval> {
-        let is_same = |phase: &&PhaseRecord| {
+    /// Returns the earlier runs of a test.
+    fn of_test(&self, record: &PhaseRecord) -> impl Iterator<Item = &PhaseRecord> {
+        self.0.iter().filter(|phase| {
             phase.spec == record.spec
                 && phase.workload == record.workload
                 && phase.engine.name == record.engine.name
+        })
+    }
+
+    /// Returns the rates of earlier runs of that test whose data lay in other places: they have less than half of the smaller
+    /// one's bytes in common. `None` where there are none.
+    pub fn elsewhere(&self, record: &PhaseRecord) -> Option<RatesElsewhere> {
+        let own = &record.seen.places;
+        let is_elsewhere = |phase: &&PhaseRecord| {
+            let other = &phase.seen.places;
+            let least = Place::bytes(own).min(Place::bytes(other));
+            least > 0 && 2 * Place::common_bytes(own, other) < least
         };
+        let rates: Vec<f64> = self
+            .of_test(record)
+            .filter(is_elsewhere)
+            .filter_map(|phase| phase.figures.rate.ops_per_second)
+            .collect();
+        Some(RatesElsewhere {
+            runs: rates.len() as u64,
+            low_ops_per_second: rates.iter().copied().reduce(f64::min)?,
+            high_ops_per_second: rates.iter().copied().reduce(f64::max)?,
+        })
+    }
+
+    /// Returns the range in which another run's rate of that test is expected; `None` where too few runs are kept.
+    pub fn next_after(&self, record: &PhaseRecord) -> Option<PredictionInterval> {
         let rates: Vec<f64> = std::iter::once(record)
-            .chain(self.0.iter().filter(is_same))
+            .chain(self.of_test(record))
             .filter_map(|phase| phase.figures.rate.ops_per_second)
             .collect();
         let next = stats::prediction_interval(&rates).filter(|_| rates.len() >= RUNS_MIN)?;

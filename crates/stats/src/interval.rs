@@ -148,9 +148,13 @@ fn batch_means_half_width(values: &[f64]) -> f64 {
 
 /// 97.5 % quantile of Student's t, with at least one degree of freedom. Degrees need not be whole.
 pub(crate) fn student(degrees: f64) -> f64 {
-    /// Quantile for one degree of freedom, the largest.
-    const LARGEST: f64 = 12.706_204_736;
-    StudentsT::new(0.0, 1.0, degrees.max(1.0)).map_or(LARGEST, |student| student.inverse_cdf(0.975))
+    student_at(0.975, degrees)
+}
+
+/// Quantile of Student's t at a probability above 0.5, with at least one degree of freedom.
+pub(crate) fn student_at(probability: f64, degrees: f64) -> f64 {
+    StudentsT::new(0.0, 1.0, degrees.max(1.0))
+        .map_or(f64::INFINITY, |student| student.inverse_cdf(probability))
 }
 
 /// The mean; 0 for no values.

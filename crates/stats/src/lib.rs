@@ -14,6 +14,7 @@
 
 mod change_points;
 mod comparison;
+mod contrast;
 mod interval;
 mod modes;
 mod permutation;
@@ -28,6 +29,7 @@ pub use comparison::{
     AdjustedDecision, Change, Decision, Margins, SIGNIFICANCE, centre, compare_groups, compare_pairs, holm,
     judge, pairs_for_width, runs_to_decide,
 };
+pub use contrast::{Contrast, largest_contrast};
 pub use interval::{Interval, VALUES_MIN, independent, interval_of_mean, prediction_interval};
 pub use modes::{Mode, modes};
 pub use quantiles::{Quantile, are_known, quantiles};

@@ -63,6 +63,7 @@ pub(crate) fn words(advice: &Advice) -> &'static str {
         CoolDown {} => "Let the machine cool down, and check the airflow.",
         WaitForMaintenance {} => "Wait until it is done, and run the test again.",
         WholeStripes {} => "Use blocks of a whole stripe.",
+        SpreadPlaces {} => "Compare on the same files (`skye ab DIR --a CMD --b CMD`), or use --places 8.",
         CheckLayout { .. } => "Check why the array sends more I/O to {member}.",
         SweepFurther {} => "Extend the sweep.",
         LeaveRateAway {} => "Drop rate= to measure the highest rate.",

@@ -371,6 +371,12 @@ findings! {
         means "The other members wait for it.":
         BusyMember "one member does more I/O", "{member} moved {times} times the mean bytes of the members of {array}: it may limit the array";
 
+    "uneven_places" "`·`"
+        when "tests in random order; a part of the data takes more than 1.1 times as long as another, at the same time in the same thread. Or earlier runs with data in other places differ by more than a factor of 1.3"
+        means "The rate is that of these places. A file elsewhere on the same disk may give another one. `skye why` has the latency of each place.":
+        PlacesDiffer "places differ", "an operation took {ratio} times as long in the slowest place of the data as in the fastest";
+        OtherPlaces "other places differ", "data in other places of this disk gave {low_ops_per_second} to {high_ops_per_second} in {runs} earlier runs";
+
     "fragmented" "`·`"
         when "tests that read; extents of less than 1 MiB on a rotational device"
         means "The file system is aged or full.":

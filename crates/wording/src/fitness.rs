@@ -178,7 +178,13 @@ fn storage(health: &Health) -> Check {
         Backing::Devices => {
             let device = target.top_device().map_or("", |device| &device.name);
             let on = if target.kind == TargetKind::Device { String::new() } else { format!("{kind} on ") };
-            fine("storage", format!("{on}{device}, a device of this machine"))
+            let found = format!("{on}{device}, a device of this machine");
+            match health.machine.virtualisation {
+                Some(_) if target.is_backed_by_disk() => check(Note, "storage", found).with_advice(
+                    "places on a virtual disk may differ in speed: compare on the same files (skye ab --a --b), or with --places 8",
+                ),
+                _ => fine("storage", found),
+            }
         }
     }
 }

@@ -6,8 +6,9 @@ use model::finding::Finding;
 use model::layer::LayerKind;
 use model::request::Seconds;
 use model::run::{
-    CompressibleProbe, Conditions, DriveTemperature, Helper, MaintenanceRecord, Mark, Mode, Reread,
-    RoundRecord, RoundsWindow, SteadyRound, SystemUse, Trust, UntilSteady,
+    CompressibleProbe, Conditions, DriveTemperature, Helper, LatencyByPlace, MaintenanceRecord, Mark, Mode,
+    Place, PlaceLatency, RatesElsewhere, Reread, RoundRecord, RoundsWindow, SteadyRound, SystemUse, Trust,
+    UntilSteady,
 };
 use model::size::Size;
 use model::target::{Backing, Device, DeviceKind};
@@ -80,6 +81,22 @@ fn all_dirty(world: &mut InputBuilder) {
     let intervals = world.record.figures.intervals.len() as u64;
     let frames = world.record.figures.intervals.iter_mut().filter_map(|interval| interval.frame.as_mut());
     frames.for_each(|frame| frame.dirtied_bytes = Some(written.div_ceil(intervals)));
+}
+
+/// Returns latencies in two places: the second takes `ratio` times as long as the first, and `ratio_low` times at least.
+fn two_places(ratio: f64, ratio_low: f64) -> LatencyByPlace {
+    let place = |start_bytes: u64, latency: f64| PlaceLatency {
+        place: Place { start_bytes, end_bytes: start_bytes + (1 << 30) },
+        latency_mean_ns: (latency * 1e6) as u64,
+    };
+    LatencyByPlace {
+        places: vec![place(1 << 30, 1.0), place(100 << 30, ratio)],
+        fastest: 0,
+        slowest: 1,
+        ratio,
+        ratio_low,
+        ratio_high: 2.0 * ratio - ratio_low,
+    }
 }
 
 /// Returns conditions with a drive at `celsius` (limit 70 °C), throttled CPUs, and maintenance.
@@ -814,6 +831,17 @@ examples! {
     raid10_reads_from_one_mirror: members_unbalanced QUIET, "read:rnd4k",
         |w| w.array("raid10", &[(12_000_000, 0), (0, 0), (12_000_000, 0), (0, 0)]);
     linear_array: members_unbalanced QUIET, "read:rnd4k", |w| w.array("linear", &[(12_000_000, 0), (0, 0)]);
+
+    slow_place_on_disk: uneven_places REMARK, "write:rnd4k",
+        |w| w.record.seen.latency_by_place = Some(two_places(2.4, 2.2));
+    runs_in_other_places_faster: uneven_places REMARK, "write:rnd4k",
+        |w| w.record.figures.rates_elsewhere = Some(RatesElsewhere {
+            runs: 3,
+            low_ops_per_second: 0.9 * w.record.figures.rate.ops_per_second.unwrap(),
+            high_ops_per_second: 2.5 * w.record.figures.rate.ops_per_second.unwrap(),
+        });
+    slow_place_by_chance: uneven_places QUIET, "write:rnd4k",
+        |w| w.record.seen.latency_by_place = Some(two_places(1.4, 1.05));
 
     fragments_on_hard_disk: fragmented REMARK, "read:rnd4k",
         |w| {

@@ -3,13 +3,14 @@
 use std::collections::HashMap;
 
 use model::advice::Advice;
-use model::figure::{Bytes, Count, Mean, MemoryBytes};
-use model::finding::Finding;
+use model::figure::{Bytes, Count, Mean, MemoryBytes, OpsPerSecond};
+use model::finding::{DEVIATION_MIN, Finding};
+use model::run::RatesElsewhere;
 use model::target::{Device, DeviceKind};
 
 use crate::{JudgeInput, TrapFinding};
 
-traps!(parity_writes, members_unbalanced, fragmented);
+traps!(parity_writes, members_unbalanced, uneven_places, fragmented);
 
 /// Bytes that members read per byte written to the array, above which it reads and writes parity for parts of stripes.
 const PARITY_READ_SHARE_MIN: f64 = 0.1;
@@ -19,6 +20,9 @@ const MEMBER_BYTES_RATIO_MIN: f64 = 1.5;
 const PARITY_LEVELS: &[&str] = &["raid4", "raid5", "raid6"];
 /// Levels whose members all have the same work.
 const STRIPED_LEVELS: &[&str] = &["raid0", "raid4", "raid5", "raid6"];
+/// Ratio of the highest rate to the lowest of runs in several places, above which the places count. Runs in one place differ by
+/// less.
+const ELSEWHERE_RATIO_MIN: f64 = 1.3;
 /// If extents are smaller than this on average, a device that seeks needs a seek for each.
 const EXTENT_BYTES_MIN: u64 = 1 << 20;
 
@@ -87,6 +91,26 @@ fn member_bytes<'a>(input: &JudgeInput<'a>, names: &[String]) -> HashMap<&'a str
 fn has_level(raid: &Device, levels: &[&str]) -> bool {
     let level = raid.details.iter().find_map(|detail| detail.split_once(" of ").map(|(level, _)| level));
     level.is_some_and(|level| levels.contains(&level))
+}
+
+/// Places of the data that take clearly longer than others.
+fn uneven_places(input: &JudgeInput<'_>) -> Option<TrapFinding> {
+    let record = input.record;
+    let inside = record.seen.latency_by_place.as_ref().filter(|found| found.ratio_low > 1.0 + DEVIATION_MIN);
+    let finding = match (inside, &record.figures.rates_elsewhere, record.figures.rate.ops_per_second) {
+        (Some(found), ..) => Finding::PlacesDiffer { ratio: Mean(found.ratio) },
+        (
+            None,
+            Some(RatesElsewhere { runs, low_ops_per_second: low, high_ops_per_second: high }),
+            Some(own),
+        ) if high.max(own) > ELSEWHERE_RATIO_MIN * low.min(own) => {
+            let runs = Count(*runs);
+            let [low_ops_per_second, high_ops_per_second] = [*low, *high].map(OpsPerSecond);
+            Finding::OtherPlaces { runs, low_ops_per_second, high_ops_per_second }
+        }
+        _ => return None,
+    };
+    Some(TrapFinding::new(finding, [Advice::SpreadPlaces {}]))
 }
 
 /// Files in many small pieces, on a device that has to seek for each.

@@ -15,6 +15,41 @@ document! {
     }
 }
 
+document! {
+    /// Mean latency in one place.
+    #[derive(Copy)]
+    pub struct PlaceLatency {
+        /// The place.
+        pub place: Place,
+        /// Mean latency of the operations there, some of which are counted.
+        pub latency_mean_ns: u64,
+    }
+
+    /// Latencies by place of the data.
+    pub struct LatencyByPlace {
+        /// The places, in their order; at most eight.
+        pub places: Vec<PlaceLatency>,
+        /// Index of the place with the shortest latencies.
+        pub fastest: u32,
+        /// Index of the place with the longest.
+        pub slowest: u32,
+        /// Latency in the slowest place over that in the fastest, at the same time in the same thread.
+        pub ratio: f64,
+        /// Lower end of the 95 % interval of this ratio. It counts that these two of all places were chosen.
+        pub ratio_low: f64,
+        /// Upper end of this interval.
+        pub ratio_high: f64,
+    }
+}
+
+impl LatencyByPlace {
+    /// Returns the fastest place and the slowest; `None` for a document whose indices lead nowhere.
+    pub fn extremes(&self) -> Option<[&PlaceLatency; 2]> {
+        let at = |index: u32| self.places.get(index as usize);
+        Some([at(self.fastest)?, at(self.slowest)?])
+    }
+}
+
 impl Place {
     /// Most places of a data set that are named.
     pub const MOST: usize = 8;

@@ -3,6 +3,7 @@
 use model::observation::Source;
 use model::run::{PhaseRecord, Response, SampledThreads, Sensitivity, WaitChannel};
 
+use crate::facts::latency_by_place;
 use crate::numbers::{amount, percent};
 use crate::printable;
 
@@ -22,6 +23,7 @@ pub(super) fn evidence(phase: &PhaseRecord) -> Vec<(&'static str, String)> {
     }
     facts.push(("I/O path", wording::layer_path(phase).map(|layer_path| layer_path.text)));
     facts.push(("mean time of each call", wording::steps(phase)));
+    facts.push(("latency by place", phase.seen.latency_by_place.as_ref().map(latency_by_place)));
     facts.push(("asleep in", sites(&phase.seen.wait_channels)));
     facts.push(("responses to experiments", phase.judged.sensitivity.as_ref().and_then(answers)));
     facts.push((

@@ -28,14 +28,16 @@ pub(crate) struct Remark {
 }
 
 impl Remark {
-    /// Returns true if the user requested its content, so that it is always shown.
-    pub(crate) fn is_requested(&self) -> bool {
-        self.is_knee || self.code == STEADY_CODE
+    /// Returns true if it is always shown: the user requested its content, or it says that the number is that of a place.
+    pub(crate) fn is_always_shown(&self) -> bool {
+        self.is_knee || [STEADY_CODE, PLACES_CODE].contains(&self.code.as_str())
     }
 }
 
 /// The code of the note with the round in which a test became steady.
 const STEADY_CODE: &str = "steady_rounds";
+/// The code of the note on places that differ.
+const PLACES_CODE: &str = "uneven_places";
 /// The code of the note that says where a sweep has its knee, or that it has none.
 const KNEE_CODE: &str = "knee";
 /// Findings whose figures belong together, so that ranges over several rows would make no sense.

@@ -359,7 +359,8 @@ fn planned(plan: &Plan) -> String {
     let data = plan.dataset.as_ref().map(|dataset| {
         // Each group of files has the size of the data set.
         let bytes = size::binary(dataset.size_bytes_max * dataset.groups.len().max(1) as u64);
-        if dataset.size_is_fixed { bytes } else { format!("up to {bytes}") }
+        let places = dataset.spread.map_or(String::new(), |spread| format!(" in {} places", spread.places));
+        if dataset.size_is_fixed { format!("{bytes}{places}") } else { format!("up to {bytes}{places}") }
     });
     let on_files = plan.phases.iter().filter_map(|phase| phase.workload.files());
     // The files of a load are known where it was read.

@@ -146,7 +146,7 @@ fn remark_lines(run: &Run, detail: Detail, style: &Style) -> String {
     let all = remarks(&run.phases);
     let kept = all
         .iter()
-        .filter(|remark| detail > Detail::Screen || remark.mark != Mark::Remark || remark.is_requested());
+        .filter(|remark| detail > Detail::Screen || remark.mark != Mark::Remark || remark.is_always_shown());
     style.finish(kept.map(|remark| paragraph(remark, style)).collect::<Vec<_>>().join("\n"))
 }
 

@@ -10,7 +10,7 @@ use super::notes::{paragraph, remarks};
 use super::style::{BOLD, Style, display_width, paint};
 use super::table::{interval_cell, latency_cells, missing_reason};
 use super::wrap::{field, with_units};
-use crate::facts::places_text;
+use crate::facts::{latency_by_place, places_text};
 use crate::headline::headline;
 use crate::layers::{self, LayerRow};
 use crate::numbers::{MISSING, amount, percent};
@@ -48,6 +48,7 @@ fn block(row: usize, run: &Run, style: &Style) -> String {
         line(name, wording::evidence(&verdict, source));
     }
     line("place", Some(places_text(&phase.seen.places)));
+    line("by place", phase.seen.latency_by_place.as_ref().map(latency_by_place));
     line("link", link(phase, &run.environment.target));
     let table = layer_table(phase, &run.environment.target, style);
     line("requests", wording::layer_path(phase).map(|path| path.text).filter(|_| table.is_empty()));

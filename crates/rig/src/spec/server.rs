@@ -93,6 +93,13 @@ impl FuseSpec {
         self
     }
 
+    /// Requests that begin at this offset or beyond take that time instead.
+    #[must_use]
+    pub fn far(mut self, from_bytes: u64, time_us: u64) -> Self {
+        self.timing.far = Some(ServiceStep { count: from_bytes, service: Span::ns(time_us * 1000) });
+        self
+    }
+
     /// Every second slot takes this many times as long.
     #[must_use]
     pub fn uneven(mut self, factor: u32) -> Self {
@@ -222,6 +229,7 @@ pub(super) fn put_timing(timing: &mut Timing, key: &str, value: &str) -> Result<
         "large" => timing.large = optional(value, service_step)?,
         "crowded" => timing.crowded = optional(value, service_step)?,
         "spent" => timing.spent = optional(value, service_step)?,
+        "far" => timing.far = optional(value, service_step)?,
         "uneven" => timing.uneven = optional(value, number)?,
         "seek" => timing.seek = optional(value, span)?,
         "rate" => timing.bytes_per_second = optional(value, bytes)?,
@@ -245,6 +253,7 @@ fn timing_words(timing: &Timing) -> Vec<String> {
         large,
         crowded,
         spent,
+        far,
         uneven,
         seek,
         bytes_per_second,
@@ -262,7 +271,7 @@ fn timing_words(timing: &Timing) -> Vec<String> {
     ];
     words.extend(slots.map(|slots| format!("slots={slots}")));
     words.extend(slow.map(|slow| format!("slow={}@{}", span_word(slow.service), slow.share)));
-    for (key, step) in [("large", large), ("crowded", crowded), ("spent", spent)] {
+    for (key, step) in [("large", large), ("crowded", crowded), ("spent", spent), ("far", far)] {
         words.extend(step.map(|step| format!("{key}={}@{}", span_word(step.service), step.count)));
     }
     words.extend(uneven.map(|factor| format!("uneven={factor}")));

@@ -45,6 +45,7 @@ mod setting_commands;
 mod signals;
 mod support_works;
 mod trend;
+mod uneven_places;
 mod waits;
 mod weight;
 mod write_limit;
