@@ -4,10 +4,10 @@ use model::finding::Finding;
 use model::layer::{Layer, LayerKind};
 use model::plan::{Plan, plan};
 use model::run::{
-    Cap, ClientShare, ClientTotals, Confidence, Counts, CpuShares, CpuTimes, DeviceFrame, Environment,
-    FewerClients, Flow, Frame, Interval, Judgement, Load, NetworkUse, Note, Observations, OwnIo, PhaseRecord,
-    Rate, RoundRecord, Status, SystemUse, TargetProbes, ThreadTimes, TimeBreakdown, Trust, Verdict,
-    WorkloadRecord,
+    Cap, ClientShare, ClientTotals, Conditions, Confidence, Counts, CpuShares, CpuTimes, DeviceFrame,
+    DriveTemperature, Environment, FewerClients, Flow, Frame, Interval, Judgement, LatencyByPlace, Load,
+    MaintenanceRecord, NetworkUse, Note, Observations, OwnIo, PhaseRecord, Place, PlaceLatency, Rate,
+    RoundRecord, Status, SystemUse, TargetProbes, ThreadTimes, TimeBreakdown, Trust, Verdict, WorkloadRecord,
 };
 use model::size::Size;
 use model::target::{Backing, Device, DeviceKind, Target};
@@ -464,5 +464,36 @@ impl InputBuilder {
     pub fn verdict(&self) -> (Trust, Vec<String>) {
         let verdict = self.judged_record().judged.verdict.unwrap();
         (verdict.trust, verdict.trust_reasons)
+    }
+}
+
+/// Returns latencies in two places: the second takes `ratio` times as long as the first, and `ratio_low` times at least.
+pub fn two_places(ratio: f64, ratio_low: f64) -> LatencyByPlace {
+    let place = |start_bytes: u64, latency: f64| PlaceLatency {
+        place: Place { start_bytes, end_bytes: start_bytes + (1 << 30) },
+        latency_mean_ns: (latency * 1e6) as u64,
+    };
+    LatencyByPlace {
+        places: vec![place(1 << 30, 1.0), place(100 << 30, ratio)],
+        fastest: 0,
+        slowest: 1,
+        ratio,
+        ratio_low,
+        ratio_high: 2.0 * ratio - ratio_low,
+    }
+}
+
+/// Returns conditions with a drive at `celsius` (limit 70 °C), throttled CPUs, and maintenance.
+pub fn conditions(celsius: f64, cpu_throttled: Option<u64>, maintenance: &[(&str, bool)]) -> Conditions {
+    let record = |(work, belongs_to_target): &(&str, bool)| MaintenanceRecord {
+        work: (*work).into(),
+        device: belongs_to_target.then(|| "md0".into()),
+        progress: belongs_to_target.then_some(0.34),
+        belongs_to_target: *belongs_to_target,
+    };
+    Conditions {
+        drives: vec![DriveTemperature { device: "sda".into(), celsius, celsius_max: Some(70.0) }],
+        cpu_throttled,
+        maintenance: maintenance.iter().map(record).collect(),
     }
 }

@@ -11,6 +11,7 @@ pub(crate) mod fixtures;
 mod precondition;
 mod requested;
 mod room;
+mod spread;
 mod volume;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -43,9 +44,10 @@ use requested::{
 use room::{Room, Rooms, Writes};
 use volume::{estimate, share_write_limit, stop_of, whole_seconds};
 
-pub use dataset::{DataGroup, Dataset, Spread, power_of_two_within};
+pub use dataset::{DataGroup, Dataset, power_of_two_within};
 pub use precondition::{FILLS, Precondition, ROUNDS_MAX, ROUNDS_MIN};
 pub use room::{DATASET_BYTES_MAX, DATASET_BYTES_MIN};
+pub use spread::Spread;
 pub use volume::{EXPERIMENTS_NS, PROBE_BYTES, WRITE_LIMIT_BYTES, WRITE_LIMIT_BYTES_MAX};
 
 /// Longest measured time of a phase, unless preset or flag sets it.

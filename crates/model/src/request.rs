@@ -59,8 +59,7 @@ options! {
     /// Size of the data set [default: 4 s of I/O, 256 MiB to 4 GiB, on a small volume less].
     size: Option<Size> [run ab] "size" Text("SIZE");
         like "--size 1g", "--size 10%", "--size 0.25xRAM", "--size 3000m", "--size 7g";
-    /// Places on the file system over which each data file is spread; 1: where the file system puts it [default: 8, if the
-    /// data takes less than an eighth of the free space].
+    /// Places of the disk over which each data file is spread; 1 leaves that to the file system [default: 8 for small data].
     places: Option<u32> [run ab] "places" Text("N"); like "--places 8", "--places 1";
     /// Files of each file test [default: 64k, or as many as fit].
     files: Option<Count> [run ab] "files" Text("N");

@@ -122,8 +122,7 @@ pub(crate) fn places_text(places: &[Place]) -> String {
     places.iter().map(text).collect::<Vec<_>>().join(", ")
 }
 
-/// Returns the mean latency of each place in words: "14 to 15 GB 0.21 ms, 20 to 21 GB 0.43 ms; slowest over fastest 2.1 (1.9 to
-/// 2.2)".
+/// Returns the mean latency of each place in words: "14 GB 0.21 ms, 20 GB 0.43 ms; slowest over fastest 2.1 (1.9 to 2.2)".
 pub(crate) fn latency_by_place(found: &LatencyByPlace) -> String {
     let of_place =
         |one: &PlaceLatency| format!("{} {}", places_text(&[one.place]), latency(one.latency_mean_ns));

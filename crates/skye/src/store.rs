@@ -321,7 +321,7 @@ impl EarlierRuns {
     }
 
     /// Returns the earlier runs of a test.
-    fn of_test(&self, record: &PhaseRecord) -> impl Iterator<Item = &PhaseRecord> {
+    fn runs_of(&self, record: &PhaseRecord) -> impl Iterator<Item = &PhaseRecord> {
         self.0.iter().filter(|phase| {
             phase.spec == record.spec
                 && phase.workload == record.workload
@@ -329,8 +329,8 @@ impl EarlierRuns {
         })
     }
 
-    /// Returns the rates of earlier runs of that test whose data lay in other places: they have less than half of the smaller
-    /// one's bytes in common. `None` where there are none.
+    /// Returns the rates of earlier runs of that test in other places, with less than half of their bytes in common. `None`
+    /// without any.
     pub fn elsewhere(&self, record: &PhaseRecord) -> Option<RatesElsewhere> {
         let own = &record.seen.places;
         let is_elsewhere = |phase: &&PhaseRecord| {
@@ -339,7 +339,7 @@ impl EarlierRuns {
             least > 0 && 2 * Place::common_bytes(own, other) < least
         };
         let rates: Vec<f64> = self
-            .of_test(record)
+            .runs_of(record)
             .filter(is_elsewhere)
             .filter_map(|phase| phase.figures.rate.ops_per_second)
             .collect();
@@ -353,7 +353,7 @@ impl EarlierRuns {
     /// Returns the range in which another run's rate of that test is expected; `None` where too few runs are kept.
     pub fn next_after(&self, record: &PhaseRecord) -> Option<PredictionInterval> {
         let rates: Vec<f64> = std::iter::once(record)
-            .chain(self.of_test(record))
+            .chain(self.runs_of(record))
             .filter_map(|phase| phase.figures.rate.ops_per_second)
             .collect();
         let next = stats::prediction_interval(&rates).filter(|_| rates.len() >= RUNS_MIN)?;

@@ -54,9 +54,8 @@ pub fn largest_contrast(values: &[Vec<Vec<Option<f64>>>]) -> Option<Contrast> {
 mod tests {
     use super::*;
 
-    /// Values of groups with these means, each with noise of a tenth, at a number of times; `drift` is the factor from one time
-    /// to the next.
-    fn observed(means: &[f64], times: i32, drift: f64, seed: u64) -> Vec<Vec<Vec<Option<f64>>>> {
+    /// Returns values of groups with these means, each with noise of a tenth. `drift` is the factor from one time to the next.
+    fn noisy_values(means: &[f64], times: i32, drift: f64, seed: u64) -> Vec<Vec<Vec<Option<f64>>>> {
         let mut random = fastrand::Rng::with_seed(seed);
         let mut value =
             |mean: f64, time: i32| Some(mean * drift.powi(time) * (1.0 + 0.2 * (random.f64() - 0.5)));
@@ -65,7 +64,7 @@ mod tests {
 
     #[test]
     fn slow_group_is_found_despite_drift() {
-        let found = largest_contrast(&observed(&[1.0, 1.1, 2.5, 1.0], 16, 0.8, 1)).unwrap();
+        let found = largest_contrast(&noisy_values(&[1.0, 1.1, 2.5, 1.0], 16, 0.8, 1)).unwrap();
         assert_eq!(found.high, 2);
         assert!(
             found.interval.low < 2.5 && 2.5 < found.interval.high && found.interval.low > 2.0,
@@ -76,7 +75,7 @@ mod tests {
     #[test]
     fn equal_groups_rarely_differ_clearly() {
         let claims = |seed: &u64| {
-            largest_contrast(&observed(&[1.0; 8], 16, 1.0, *seed))
+            largest_contrast(&noisy_values(&[1.0; 8], 16, 1.0, *seed))
                 .is_some_and(|found| found.interval.low > 1.0)
         };
         let false_claims = (0..400).filter(claims).count();

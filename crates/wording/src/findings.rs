@@ -373,7 +373,7 @@ findings! {
 
     "uneven_places" "`·`"
         when "tests in random order; a part of the data takes more than 1.1 times as long as another, at the same time in the same thread. Or earlier runs with data in other places differ by more than a factor of 1.3"
-        means "The rate is that of these places. A file elsewhere on the same disk may give another one. `skye why` has the latency of each place.":
+        means "A file elsewhere on this disk may give another rate.":
         PlacesDiffer "places differ", "an operation took {ratio} times as long in the slowest place of the data as in the fastest";
         OtherPlaces "other places differ", "data in other places of this disk gave {low_ops_per_second} to {high_ops_per_second} in {runs} earlier runs";
 

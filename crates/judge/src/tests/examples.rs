@@ -6,16 +6,15 @@ use model::finding::Finding;
 use model::layer::LayerKind;
 use model::request::Seconds;
 use model::run::{
-    CompressibleProbe, Conditions, DriveTemperature, Helper, LatencyByPlace, MaintenanceRecord, Mark, Mode,
-    Place, PlaceLatency, RatesElsewhere, Reread, RoundRecord, RoundsWindow, SteadyRound, SystemUse, Trust,
-    UntilSteady,
+    CompressibleProbe, Helper, Mark, Mode, RatesElsewhere, Reread, RoundRecord, RoundsWindow, SteadyRound,
+    SystemUse, Trust, UntilSteady,
 };
 use model::size::Size;
 use model::target::{Backing, Device, DeviceKind};
 use model::workload::CacheMode;
 
 use crate::TrapFinding;
-use crate::fixtures::{InputBuilder, clean, clean_request, device, load_of};
+use crate::fixtures::{InputBuilder, clean, clean_request, conditions, device, load_of, two_places};
 
 /// The trust and the mark that a trap gives a case. Its figures and words are in the snapshot of all cases.
 #[derive(Debug, Clone, Copy)]
@@ -81,37 +80,6 @@ fn all_dirty(world: &mut InputBuilder) {
     let intervals = world.record.figures.intervals.len() as u64;
     let frames = world.record.figures.intervals.iter_mut().filter_map(|interval| interval.frame.as_mut());
     frames.for_each(|frame| frame.dirtied_bytes = Some(written.div_ceil(intervals)));
-}
-
-/// Returns latencies in two places: the second takes `ratio` times as long as the first, and `ratio_low` times at least.
-fn two_places(ratio: f64, ratio_low: f64) -> LatencyByPlace {
-    let place = |start_bytes: u64, latency: f64| PlaceLatency {
-        place: Place { start_bytes, end_bytes: start_bytes + (1 << 30) },
-        latency_mean_ns: (latency * 1e6) as u64,
-    };
-    LatencyByPlace {
-        places: vec![place(1 << 30, 1.0), place(100 << 30, ratio)],
-        fastest: 0,
-        slowest: 1,
-        ratio,
-        ratio_low,
-        ratio_high: 2.0 * ratio - ratio_low,
-    }
-}
-
-/// Returns conditions with a drive at `celsius` (limit 70 °C), throttled CPUs, and maintenance.
-fn conditions(celsius: f64, cpu_throttled: Option<u64>, maintenance: &[(&str, bool)]) -> Conditions {
-    let record = |(work, belongs_to_target): &(&str, bool)| MaintenanceRecord {
-        work: (*work).into(),
-        device: belongs_to_target.then(|| "md0".into()),
-        progress: belongs_to_target.then_some(0.34),
-        belongs_to_target: *belongs_to_target,
-    };
-    Conditions {
-        drives: vec![DriveTemperature { device: "sda".into(), celsius, celsius_max: Some(70.0) }],
-        cpu_throttled,
-        maintenance: maintenance.iter().map(record).collect(),
-    }
 }
 
 /// A case that falls into a trap, or one beside it.

@@ -5,11 +5,12 @@ use serde::{Deserialize, Serialize};
 use super::PlannedPhase;
 use super::precondition::FILL_BLOCK_BYTES;
 use super::room::{DATASET_BYTES_MIN, Room};
+use super::spread::Spread;
 use crate::machine::Machine;
 use crate::request::Request;
 use crate::size;
 use crate::spec;
-use crate::target::{Backing, Target, TargetKind};
+use crate::target::Target;
 use crate::user_error::UserError;
 use crate::workload::{DataVerb, DataWork, Engine, Workload, ZONES_MAX};
 
@@ -42,65 +43,6 @@ pub struct Dataset {
     /// How files are spread over the file system; absent where they lie where the file system puts them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spread: Option<Spread>,
-}
-
-/// Spread of files over a file system. A disk may be faster in one place than in another, so that a file in one place gives the
-/// rate of that place.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Spread {
-    /// Places of each file.
-    pub places: u32,
-    /// Bytes from its first place to its last. They are allocated, and all but the file's own are freed before it is written.
-    pub span_bytes: u64,
-}
-
-/// Places of a file, unless requested.
-const PLACES: u32 = 8;
-/// Most places of a file.
-const PLACES_MAX: u32 = 64;
-/// The data is spread without a request if it takes less than this part of the space that the run may use.
-const SPREAD_DIVISOR: u64 = 8;
-/// Part of the rest of that space, as a divisor, over which it is spread. Other programs may need the other part meanwhile.
-const SPAN_DIVISOR: u64 = 2;
-
-impl Spread {
-    /// Returns the spread of files that take `data_bytes` together, of which the run may use `usable_bytes`. It is `None` for
-    /// a data set that stays where the file system puts it.
-    ///
-    /// # Errors
-    /// Fails if the user requested places that cannot be chosen.
-    fn new(
-        requested: Option<u32>,
-        groups: &[DataGroup],
-        data_bytes: u64,
-        usable_bytes: u64,
-        target: &Target,
-    ) -> Result<Option<Self>, UserError> {
-        let places = requested.unwrap_or(PLACES);
-        let files: u64 =
-            groups.iter().filter(|group| !group.is_fresh).map(|group| u64::from(group.files)).sum();
-        let span_bytes = usable_bytes.saturating_sub(data_bytes) / SPAN_DIVISOR / files.max(1);
-        let refusal = if !(1..=PLACES_MAX).contains(&places) {
-            Some(("that number is out of range", format!("use --places 1 to {PLACES_MAX}")))
-        } else if !can_spread(target) {
-            let cause = "files have places only on disks of this machine, without copy on write";
-            Some((cause, "use --places 1".into()))
-        } else if span_bytes < data_bytes / files.max(1) {
-            Some(("too little space is free", "use a smaller --size, or --places 1".into()))
-        } else {
-            None
-        };
-        let is_wanted = requested.is_some() || data_bytes < usable_bytes / SPREAD_DIVISOR;
-        match refusal {
-            Some((cause, help)) if requested.is_some_and(|places| places != 1) => {
-                let action = format!("spread files over {places} places in {}", target.path);
-                Err(UserError::new(action, cause).help(help))
-            }
-            Some(_) => Ok(None),
-            None => Ok((is_wanted && places > 1 && files > 0).then_some(Self { places, span_bytes })),
-        }
-    }
 }
 
 /// Files with the same kind of content.
@@ -360,14 +302,6 @@ fn mark_fresh(
         )
         .help(format!("add write:seq{}:shared:interleaved:fresh before it", size::exact(data.block_bytes)))),
     }
-}
-
-/// Returns true if skye can choose where the blocks of its files lie.
-fn can_spread(target: &Target) -> bool {
-    target.kind == TargetKind::Directory
-        && target.backing == Backing::Devices
-        && target.space.has_bytes()
-        && !target.copies_on_write()
 }
 
 /// Returns the data set that the tests need, of the requested size or one that fits; `None` if no test works on data.

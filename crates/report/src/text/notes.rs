@@ -29,7 +29,7 @@ pub(crate) struct Remark {
 
 impl Remark {
     /// Returns true if it is always shown: the user requested its content, or it says that the number is that of a place.
-    pub(crate) fn is_always_shown(&self) -> bool {
+    pub(crate) fn is_on_each_screen(&self) -> bool {
         self.is_knee || [STEADY_CODE, PLACES_CODE].contains(&self.code.as_str())
     }
 }

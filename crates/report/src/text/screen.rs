@@ -144,9 +144,9 @@ pub(super) fn zones(phases: &[PhaseRecord], style: &Style) -> String {
 /// Sentences on marked rows and knees, or on all rows.
 fn remark_lines(run: &Run, detail: Detail, style: &Style) -> String {
     let all = remarks(&run.phases);
-    let kept = all
-        .iter()
-        .filter(|remark| detail > Detail::Screen || remark.mark != Mark::Remark || remark.is_always_shown());
+    let kept = all.iter().filter(|remark| {
+        detail > Detail::Screen || remark.mark != Mark::Remark || remark.is_on_each_screen()
+    });
     style.finish(kept.map(|remark| paragraph(remark, style)).collect::<Vec<_>>().join("\n"))
 }
 

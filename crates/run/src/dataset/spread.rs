@@ -1,8 +1,8 @@
 //! Files whose blocks lie in several places of a file system.
 //!
 //! A file is first made far too long: `fallocate` gives it blocks and writes none of them. Then `FALLOC_FL_COLLAPSE_RANGE` takes
-//! pieces out of its middle. What is left lies in several places and has no gap. Both calls change the file alone, so that nothing
-//! else has to be removed, however this ends. See fallocate(2); ext4 and XFS have both.
+//! pieces out of its middle. The rest lies in several places and has no gap. Both calls change this file alone, so nothing else has
+//! to be removed. See fallocate(2); ext4 and XFS have both.
 
 use std::ops::Range;
 
@@ -16,8 +16,8 @@ const PIECE_BYTES_MIN: u64 = 8 << 20;
 /// Pieces and gaps are multiples of this, and so of the blocks of all file systems.
 const UNIT_BYTES: u64 = 1 << 20;
 
-/// Allocates a range at the end of a file in as many places as remain: the part before it is written, and takes its share of
-/// them. Leaves the file as it was if it is too small.
+/// Allocates a range at the end of a file in as many places as remain. The part before it is written, and takes its share of
+/// them. A file that is too small stays as it is.
 ///
 /// # Errors
 /// The call that failed. The file then ends where the range begins.
