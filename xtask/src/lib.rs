@@ -18,6 +18,7 @@ pub mod lab;
 mod limiters;
 pub mod packages;
 pub mod pairs;
+pub mod release;
 pub mod repeats;
 pub mod rigs;
 pub mod schema;

@@ -3,7 +3,7 @@
 
 use std::process::ExitCode;
 
-use xtask::{Usage, bench, docs, lab, repeats, rigs, schema, test, tidy};
+use xtask::{Usage, bench, docs, lab, release, repeats, rigs, schema, test, tidy};
 
 const HELP: &str = "\
 Usage: cargo xtask COMMAND
@@ -19,6 +19,7 @@ Usage: cargo xtask COMMAND
   tidy                         checks only the house rules (the tests include them)
   schema                       writes schema/*.json from the types
   docs                         writes the generated pages and tables of docs/
+  release --check              lists what this tree lacks for a release of its version
   bench [NAME…] [--pairs N | --quick] [--bless] [--list]
                                measures the performance goals; prints a table, writes target/bench.json
                                --quick: few pairs; without names, all but `build` and `clients`
@@ -57,6 +58,7 @@ fn main() -> ExitCode {
         "tidy" if rest.is_empty() => tidy::command(),
         "schema" if rest.is_empty() => schema::command(),
         "docs" if rest.is_empty() => docs::command(),
+        "release" => release::command(&rest),
         "bench" => bench::command(&rest),
         "rigs" => rigs::command(&rest),
         "rejudge" if rest.is_empty() || rest == ["--misses"] => rigs::random::rejudge(!rest.is_empty()),

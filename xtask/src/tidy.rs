@@ -17,6 +17,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
+use crate::release;
+
 /// A text file of the repository.
 #[derive(Debug)]
 pub struct File {
@@ -84,6 +86,7 @@ pub const RULES: &[Rule] = &[
     Rule { requirement: "samples of output in pages come from snapshots", check: pages::samples },
     Rule { requirement: "links in pages lead somewhere", check: pages::links },
     Rule { requirement: "all pages have the oldest Rust of Cargo.toml", check: text::oldest_rust },
+    Rule { requirement: "all crates and pages have the version of Cargo.toml", check: release::agreement },
 ];
 
 /// Extensions of our text files. All files in `.ci` are our text, too.
@@ -177,10 +180,10 @@ pub fn command() -> Result<bool> {
 }
 
 #[cfg(test)]
-const NONE: [&str; 0] = [];
+pub(crate) const NONE: [&str; 0] = [];
 
 #[cfg(test)]
-fn tree(files: &[(&str, &str)]) -> Tree {
+pub(crate) fn tree(files: &[(&str, &str)]) -> Tree {
     let file = |(path, text): &(&str, &str)| File {
         path: (*path).to_owned(),
         text: (*text).to_owned(),

@@ -85,8 +85,8 @@ document! {
         pub schema: String,
         /// Version of the program.
         pub skye_version: String,
-        /// Release, commit, target and profile of the program: "0.2.0 (7c69668c+, x86_64-unknown-linux-gnu, release)". The
-        /// commit has a `+` if the sources differed from it. Absent in documents of older versions.
+        /// Release, commit, target and profile of the program, as `skye --version` has them. The commit has a `+` if the
+        /// sources differed from it. Absent in documents of older versions.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub skye_build: Option<String>,
         /// Start of the run: RFC 3339, UTC.

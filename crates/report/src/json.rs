@@ -203,6 +203,28 @@ mod tests {
         assert_eq!((read.schema.as_str(), &read.phases), (SCHEMA, &run.phases));
     }
 
+    /// Adds a key to each object of a document, and returns the number of objects.
+    fn add_key_to_each_object(value: &mut Value) -> usize {
+        match value {
+            Value::Object(object) => {
+                let below: usize = object.values_mut().map(add_key_to_each_object).sum();
+                object.insert("key_of_later_version".into(), serde_json::json!({"deep": [1, {}]}));
+                below + 1
+            }
+            Value::Array(list) => list.iter_mut().map(add_key_to_each_object).sum(),
+            _ => 0,
+        }
+    }
+
+    #[test]
+    fn unknown_key_in_every_object_is_skipped() {
+        for run in [sample::run(), sample::partial_run()] {
+            let mut later = serde_json::to_value(&run).unwrap();
+            assert!(add_key_to_each_object(&mut later) > 100);
+            assert_eq!(read(&later.to_string()), Ok(run));
+        }
+    }
+
     #[test]
     fn invalid_documents_have_specific_errors() {
         let text = write(&sample::run());

@@ -16,6 +16,8 @@ const HEAD: &str = "# Formats
 const KEYS: &str = "
 ## Keys of JSON
 
+skye reads the documents of version 0.2 until 0.3, and new keys are options, which a reader may skip.
+
 `[]` is each element of a list, `NAME` any key. Lists of intervals, rounds and zones are columns: a list has a value for
 each, and a single number is the value of all.
 

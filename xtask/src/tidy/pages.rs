@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Component, Path};
 
 use super::Tree;
+use crate::release;
 
 /// Most words of each page that people write, its generated tables included.
 const WORDS_MAX: &[(&str, usize)] = &[
@@ -56,16 +57,16 @@ fn is_page(path: &str) -> bool {
 /// begins with `$` is the command.
 pub(super) fn samples(tree: &Tree) -> Vec<String> {
     let snapshots: Vec<Vec<_>> =
-        tree.snapshots.iter().map(|file| file.text.lines().map(str::trim).collect()).collect();
+        tree.snapshots.iter().map(|file| file.text.lines().map(sample_line).collect()).collect();
     let mut complaints = Vec::new();
     for file in tree.with_extension("md").filter(|file| is_page(&file.path)) {
         let blocks = file.text.split("```text\n").skip(1).filter_map(|rest| rest.split("```").next());
         for block in blocks {
-            let lines = block.lines().map(str::trim).filter(|line| !line.starts_with('$'));
+            let lines = block.lines().filter(|line| !line.trim().starts_with('$')).map(sample_line);
             let lines: Vec<_> = lines.collect();
-            let parts: Vec<_> = lines.split(|line| *line == "…").filter(|part| !part.is_empty()).collect();
+            let parts: Vec<_> = lines.split(|line| line == "…").filter(|part| !part.is_empty()).collect();
             if !snapshots.iter().any(|snapshot| has_parts(snapshot, &parts)) {
-                let first = lines.first().copied().unwrap_or_default();
+                let first = lines.first().map_or("", String::as_str);
                 complaints
                     .push(format!("{}: no snapshot has the sample that begins with `{first}`", file.path));
             }
@@ -74,8 +75,13 @@ pub(super) fn samples(tree: &Tree) -> Vec<String> {
     complaints
 }
 
+/// A line as pages and snapshots are compared. A page has the version of this tree, and a run of a snapshot any version.
+fn sample_line(line: &str) -> String {
+    release::without_version(line.trim())
+}
+
 /// Returns true if a snapshot has all parts, each in consecutive lines, in this order.
-fn has_parts(snapshot: &[&str], parts: &[&[&str]]) -> bool {
+fn has_parts(snapshot: &[String], parts: &[&[String]]) -> bool {
     let mut rest = snapshot;
     parts.iter().all(|part| {
         let Some(at) = rest.windows(part.len()).position(|lines| lines == *part) else { return false };
@@ -159,11 +165,11 @@ mod tests {
     fn sample_without_its_snapshot_is_found() {
         let of = |lines: &str| {
             let mut tree = tree(&[("docs/a.md", &format!("```text\n$ skye\n{lines}\n```\n"))]);
-            let snapshot = super::super::tree(&[("x.snap", "one\n  two\nthree\nfour")]);
+            let snapshot = super::super::tree(&[("x.snap", "one\n  two\nthree\nfour\nskye 1.0.0 · x")]);
             tree.snapshots = snapshot.files;
             samples(&tree)
         };
-        for known in ["  one\n  two", "one\n…\nthree", "…\nthree\nfour"] {
+        for known in ["  one\n  two", "skye 2.0.0 · x", "one\n…\nthree", "…\nthree\nfour"] {
             assert_eq!(of(known), NONE, "{known}");
         }
         for unknown in ["one\nthree", "two\n…\none", "five"] {
