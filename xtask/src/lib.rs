@@ -13,6 +13,7 @@
 
 pub mod bench;
 pub mod capability;
+pub mod deploy;
 pub mod docs;
 pub mod lab;
 mod limiters;

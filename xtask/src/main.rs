@@ -3,7 +3,7 @@
 
 use std::process::ExitCode;
 
-use xtask::{Usage, bench, docs, lab, release, repeats, rigs, schema, test, tidy};
+use xtask::{Usage, bench, deploy, docs, lab, release, repeats, rigs, schema, test, tidy};
 
 const HELP: &str = "\
 Usage: cargo xtask COMMAND
@@ -20,6 +20,7 @@ Usage: cargo xtask COMMAND
   schema                       writes schema/*.json from the types
   docs                         writes the generated pages and tables of docs/
   release --check              lists what this tree lacks for a release of its version
+  deploy --check               decodes deploy/*.yaml with the types of Kubernetes' API (needs Go)
   bench [NAME…] [--pairs N | --quick] [--bless] [--list]
                                measures the performance goals; prints a table, writes target/bench.json
                                --quick: few pairs; without names, all but `build` and `clients`
@@ -59,6 +60,7 @@ fn main() -> ExitCode {
         "schema" if rest.is_empty() => schema::command(),
         "docs" if rest.is_empty() => docs::command(),
         "release" => release::command(&rest),
+        "deploy" => deploy::command(&rest),
         "bench" => bench::command(&rest),
         "rigs" => rigs::command(&rest),
         "rejudge" if rest.is_empty() || rest == ["--misses"] => rigs::random::rejudge(!rest.is_empty()),

@@ -18,7 +18,7 @@ const CHANGES: &str = "CHANGELOG.md";
 const BETWEEN: &str = "unreleased";
 /// A version of skye in a page: behind its name, or before the commit of a build.
 static VERSIONS: LazyLock<Regex> =
-    LazyLock::new(|| pattern(r#"\bskye ([0-9]+\.[0-9]+\.[0-9]+)|"([0-9]+\.[0-9]+\.[0-9]+) \("#));
+    LazyLock::new(|| pattern(r#"\bskye[ :]([0-9]+\.[0-9]+\.[0-9]+)|"([0-9]+\.[0-9]+\.[0-9]+) \("#));
 /// Head of a section of the changes: version, and day of the release.
 static HEADS: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?m)^## (\S+)(?:, (\S+))?$"));
 
@@ -105,9 +105,12 @@ pub(crate) fn without_version(line: &str) -> String {
     VERSIONS.replace_all(line, "skye VERSION").into_owned()
 }
 
-/// Pages, forms for reports of users, and schemas.
+/// Pages, manifests, forms for reports of users, and schemas.
 fn is_page(path: &str) -> bool {
-    path.ends_with(".md") || path.starts_with(".github/") || path.starts_with("schema/")
+    path.ends_with(".md")
+        || path.starts_with("deploy/")
+        || path.starts_with(".github/")
+        || path.starts_with("schema/")
 }
 
 /// Complains unless the first section of the changes is that of this version, with the day of its release.
@@ -158,6 +161,7 @@ mod tests {
         for wrong in [
             ("README.md", "skye 1.2.2 · /data"),
             ("docs/a.md", "\"1.3.0 (7c69668c)\""),
+            ("deploy/run.yaml", "image: skye:1.2.2"),
             (".github/ISSUE_TEMPLATE/bug.yml", "placeholder: skye 1.2.0 (7c6)"),
             ("crates/a/Cargo.toml", "[package]\nversion = \"1.2.3\"\n"),
         ] {

@@ -90,7 +90,7 @@ pub const RULES: &[Rule] = &[
 ];
 
 /// Extensions of our text files. All files in `.ci` are our text, too.
-const EXTENSIONS: &[&str] = &["rs", "toml", "md", "json", "html", "css", "sh", "yml"];
+const EXTENSIONS: &[&str] = &["rs", "toml", "md", "json", "html", "css", "sh", "yml", "yaml"];
 /// Directories with foreign content: other machines' files, expected outputs.
 const FOREIGN: &[&str] = &["fixtures", "snapshots", "golden", "artifacts"];
 /// Directories that are no part of the repository.

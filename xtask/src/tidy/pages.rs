@@ -18,6 +18,7 @@ const WORDS_MAX: &[(&str, usize)] = &[
     ("docs/family.md", 2_050),
     ("docs/fio.md", 1_750),
     ("docs/guide.md", 5_200),
+    ("docs/kubernetes.md", 250),
     ("docs/methodology.md", 3_150),
     ("docs/mixes.md", 1_350),
     ("docs/mpi.md", 450),

@@ -27,6 +27,7 @@ mod gate;
 mod getc_putc;
 mod gobonniego;
 mod hostile;
+mod kubernetes;
 mod layers;
 mod limiters;
 mod losses;
