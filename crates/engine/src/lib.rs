@@ -1,7 +1,8 @@
 //! Issues, times and counts one operation at a time. The only hot loops of skye are here.
 //!
 //! An engine makes calls: [`sync`], [`mapped`], [`uring`], [`null`] or [`sim`]. A loop drives it: [`worker`] on blocks, [`bytes`]
-//! on single bytes, [`files`] on names. A [`budget`] limits the bytes that it writes. [`zones`] divides the blocks, for the rate over the offset. [`stdio`] calls the C library.
+//! on single bytes, [`files`] on names. A [`budget`] limits the bytes that it writes. [`zones`] divides the blocks, for the rate over the offset. [`stdio`] calls the C library,
+//! and [`c_library`] names it.
 //!
 //! Invariants:
 //! - The measuring loops allocate, lock, format and log nothing. `tests/no_allocation.rs` tests every engine, verb and
@@ -23,6 +24,7 @@
 pub mod budget;
 pub mod buffer;
 pub mod bytes;
+pub mod c_library;
 pub mod call_flags;
 pub mod clock;
 pub mod data;

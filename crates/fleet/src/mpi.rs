@@ -20,6 +20,8 @@ const MPICH: &[&str] = &["libmpi.so.12", "libmpich.so.12"];
 const ANY: &[&str] = &["libmpi.so"];
 /// `MPI_THREAD_FUNNELED`: only the thread that has initialised the library calls it. Both families have this number.
 const FUNNELED: c_int = 1;
+/// What a failure could not do.
+const ACTION: &str = "join the other ranks of this job";
 /// Tag of all messages.
 const TAG: c_int = 1;
 /// `MPI_COMM_WORLD` and `MPI_BYTE` of the MPICH family.
@@ -70,11 +72,12 @@ pub enum Family {
 /// There is no library, or it refuses.
 pub fn join(family: Family) -> Result<Box<dyn Job>, UserError> {
     let fail = |cause: String| {
-        UserError::new("join the other ranks of this job", cause)
+        UserError::new(ACTION, cause)
             .help("load the module of the MPI whose mpirun you use, or use --hosts instead of mpirun")
     };
-    if cfg!(target_env = "musl") {
-        return Err(fail("this program is statically linked to musl, and cannot load libmpi".into()));
+    if cfg!(target_feature = "crt-static") {
+        return Err(UserError::new(ACTION, "this is the static program, which cannot load an MPI library")
+            .help("use the dynamic program instead, or --hosts instead of mpirun"));
     }
     set_close_on_exec();
     let open = |name: &&'static str| {

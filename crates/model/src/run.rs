@@ -89,6 +89,10 @@ document! {
         /// sources differed from it. Absent in documents of older versions.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub skye_build: Option<String>,
+        /// C library of the program: "glibc 2.36", or "static musl" if it is a part of the program. Absent in documents of
+        /// older versions.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub skye_libc: Option<String>,
         /// Start of the run: RFC 3339, UTC.
         pub started_at: String,
         /// End of the run: RFC 3339, UTC.

@@ -236,6 +236,7 @@ const fn columns() -> &'static [Column] {
         ("sync_latency_p50_ns", |_, phase| step(phase, is_sync, |l| l.p50)),
         ("sync_latency_p99_ns", |_, phase| step(phase, is_sync, |l| l.p99)),
         ("sync_latency_p99_9_ns", |_, phase| step(phase, is_sync, |l| l.p99_9)),
+        ("skye_libc", |run, _| text(run.skye_libc.as_deref().unwrap_or_default())),
     ]
 }
 

@@ -20,6 +20,9 @@ const SAME_SIZE: f64 = 1.25;
 /// Name of the fact about commit, target and profile of skye.
 const BUILD: &str = "build";
 
+/// Name of the fact about the C library of skye.
+const C_LIBRARY: &str = "C library";
+
 /// One fact about a run.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Fact {
@@ -192,7 +195,7 @@ pub(crate) fn compare(sides: &[&Facts]) -> (Vec<Difference>, Vec<Setting>) {
             }
             // Older runs have neither.
             (Some([Value::Places(_)]), None) | (None, Some([Value::Places(_)])) => true,
-            (Some(_), None) | (None, Some(_)) if name == BUILD => true,
+            (Some(_), None) | (None, Some(_)) if [BUILD, C_LIBRARY].contains(&name.as_str()) => true,
             (one, other) => one.is_none() && other.is_none(),
         };
         if values.iter().all(is_like) {
@@ -244,6 +247,7 @@ pub(crate) fn facts_outside_tests(run: &Run) -> Vec<Fact> {
     // The version before the parentheses is the fact above.
     let build = run.skye_build.iter().filter_map(|build| build.split_once(" (")?.1.strip_suffix(')'));
     facts.extend(build.map(|words| Fact::words(BUILD, words.split(", ").map(String::from))));
+    facts.extend(run.skye_libc.iter().map(|library| Fact::new(C_LIBRARY, library.clone())));
     let settings = run.environment.settings.iter();
     facts.extend(settings.map(|setting| Fact::new(&setting.name, setting.value.clone())));
     facts
@@ -431,6 +435,16 @@ mod tests {
         assert_eq!(differences(&run), [("build".to_owned(), values)]);
         run.skye_build = None;
         assert_eq!(differences(&run), [], "an older document has no build");
+    }
+
+    #[test]
+    fn different_c_libraries_are_listed() {
+        let mut run = sample::run();
+        run.skye_libc = Some("static musl".into());
+        let values = ["glibc 2.36", "static musl"].map(|library| Some(library.to_owned())).into();
+        assert_eq!(differences(&run), [("C library".to_owned(), values)]);
+        run.skye_libc = None;
+        assert_eq!(differences(&run), [], "an older document has no C library");
     }
 
     #[test]

@@ -607,6 +607,7 @@ pub(crate) fn run() -> Run {
         schema: SCHEMA.into(),
         skye_version: "0.1.0".into(),
         skye_build: Some("0.1.0 (7c69668c+, x86_64-unknown-linux-gnu, release)".into()),
+        skye_libc: Some("glibc 2.36".into()),
         started_at: "2026-11-21T14:03:07Z".into(),
         finished_at: "2026-11-21T14:05:18Z".into(),
         run_status: RunStatus::Complete,

@@ -791,6 +791,7 @@ impl Driver {
             schema: SCHEMA.into(),
             skye_version: env!("CARGO_PKG_VERSION").into(),
             skye_build: Some(version::FULL.into()),
+            skye_libc: Some(engine::c_library::name()),
             started_at: self.started_at,
             finished_at: humantime::format_rfc3339_millis(SystemTime::now()).to_string(),
             run_status: if ran == planned { RunStatus::Complete } else { RunStatus::Partial },

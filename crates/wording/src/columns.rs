@@ -98,6 +98,7 @@ pub const COLUMNS: &[(&str, &str)] = &[
     ("sync_latency_p50_ns", "half of them took at most this"),
     ("sync_latency_p99_ns", "99 % took at most this"),
     ("sync_latency_p99_9_ns", "99.9 % took at most this"),
+    ("skye_libc", "C library of skye: glibc with its version, or static musl"),
 ];
 
 /// Rules of the columns of the long form.

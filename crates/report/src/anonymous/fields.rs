@@ -173,6 +173,7 @@ pub(super) const FIELDS: &[(&str, Field)] = &[
     ("run.label", Label),
     ("run.schema", Plain),
     ("run.skye_build", Plain),
+    ("run.skye_libc", Plain),
     ("run.skye_version", Plain),
     ("run.started_at", Plain),
     ("separate.change", Plain),

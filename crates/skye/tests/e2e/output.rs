@@ -66,7 +66,10 @@ fn version_on_stdout_is_that_of_documents() {
     fs::write(&device, "latency = { mean_us = 100 }").unwrap();
     let target = format!("sim:{}", device.display());
     let ran = skye().arg("run").arg(target).words("--test read:rnd4k:ops=100 --json -").run().exits(0);
-    assert_eq!(parse_document(&ran.stdout)["skye_build"], version);
+    let run = parse_document(&ran.stdout);
+    assert_eq!(run["skye_build"], version);
+    let library = run["skye_libc"].as_str().unwrap();
+    assert!(library.contains("glibc 2.") || library == "static musl", "{library}");
 }
 
 #[test]
