@@ -14,6 +14,7 @@
 pub mod bench;
 pub mod capability;
 pub mod deploy;
+pub mod dist;
 pub mod docs;
 pub mod lab;
 mod limiters;

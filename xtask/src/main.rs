@@ -3,7 +3,7 @@
 
 use std::process::ExitCode;
 
-use xtask::{Usage, bench, deploy, docs, lab, release, repeats, rigs, schema, test, tidy};
+use xtask::{Usage, bench, deploy, dist, docs, lab, release, repeats, rigs, schema, test, tidy};
 
 const HELP: &str = "\
 Usage: cargo xtask COMMAND
@@ -25,6 +25,11 @@ Usage: cargo xtask COMMAND
                                measures the performance goals; prints a table, writes target/bench.json
                                --quick: few pairs; without names, all but `build` and `clients`
                                --bless: `instructions` rewrites xtask/instructions.toml
+  dist [--target x86_64|aarch64] [--out DIR] [--check] [--try] [--compare]
+                               builds programs, packages and an image for download, in target/dist;
+                               --check: builds twice, and compares the bytes;
+                               --try: installs, runs and removes each in fresh roots (as root);
+                               --compare: speed of the static program against the dynamic one
   rigs --list | --clean        lists devices and servers of tests and benchmarks;
                                --clean: removes those whose process was killed
   rigs --runs N [--load] [--as-nobody] [--only NAME]… [--json FILE]
@@ -62,6 +67,7 @@ fn main() -> ExitCode {
         "release" => release::command(&rest),
         "deploy" => deploy::command(&rest),
         "bench" => bench::command(&rest),
+        "dist" => dist::command(&rest),
         "rigs" => rigs::command(&rest),
         "rejudge" if rest.is_empty() || rest == ["--misses"] => rigs::random::rejudge(!rest.is_empty()),
         "repeats" => match &rest[..] {
