@@ -29,7 +29,7 @@ use tries::Outcome;
 
 /// File with the sums of all artefacts.
 const SUMS: &str = "SHA256SUMS";
-/// Directory beside a built program with the documents for packages: `Cargo.toml` of skye names it.
+/// Directory beside a built program with the documents for packages; `Cargo.toml` of skye has its name.
 const DOCUMENTS: &str = "package";
 const MIB: f64 = 1024.0 * 1024.0;
 
@@ -106,7 +106,9 @@ fn understood(arguments: &[String]) -> Result<Choices, Usage> {
             "--check" => choices.is_checked = true,
             "--try" => choices.is_tried = true,
             "--compare" => choices.is_compared = true,
-            "--out" => choices.out = words.next().ok_or_else(|| Usage("--out takes a directory".into()))?.into(),
+            "--out" => {
+                choices.out = words.next().ok_or_else(|| Usage("--out takes a directory".into()))?.into()
+            }
             "--target" => {
                 let arch = words.next().and_then(|name| Arch::from_name(name));
                 choices.arch = arch.ok_or_else(|| Usage("--target takes x86_64 or aarch64".into()))?;
@@ -157,7 +159,8 @@ fn build(source: &Source, tools: &Tools, arch: Arch, out: &Path) -> Result<Artef
     let fixed_bytes = fs::read(&fixed.path).context("read the static program")?;
     // A static program of this machine prints the pages; those for another machine have the same text.
     let host = Arch::from_name(std::env::consts::ARCH).context("this processor has no programs")?;
-    let printer = if arch.is_ours() { None } else { Some(source.build(tools, "skye", host, Linkage::Static)?) };
+    let printer =
+        if arch.is_ours() { None } else { Some(source.build(tools, "skye", host, Linkage::Static)?) };
     let third_party = licences::text(source, tools, &fixed.triple)?;
     let pages = documents::all(source, &printer.as_ref().unwrap_or(&fixed).path, &third_party)?;
     let dynamic = source.build(tools, "skye", arch, Linkage::Dynamic)?;
@@ -199,7 +202,17 @@ fn build(source: &Source, tools: &Tools, arch: Arch, out: &Path) -> Result<Artef
 fn deb(source: &Source, tools: &Tools, arch: Arch, program: &Program, out: &Path) -> Result<PathBuf> {
     let path = out.join(format!("skye_{}_{}.deb", source.version, arch.debian()));
     let mut cargo = source.cargo(tools);
-    cargo.args(["deb", "--quiet", "--no-build", "--no-strip", "--locked", "--package", "skye", "--profile", "dist"]);
+    cargo.args([
+        "deb",
+        "--quiet",
+        "--no-build",
+        "--no-strip",
+        "--locked",
+        "--package",
+        "skye",
+        "--profile",
+        "dist",
+    ]);
     cargo.args(["--target", &program.triple, "--deb-revision", "", "--output"]).arg(&path);
     run(&mut cargo)?;
     Ok(path)
@@ -277,7 +290,10 @@ fn is_reproducible(source: &Source, tools: &Tools, arch: Arch, out: &Path, scrat
     println!();
     match different.is_empty() {
         true => println!("two builds in different directories give the same bytes\n{}", one.trim_end()),
-        false => println!("two builds differ: {different:#?}\n{other}\nthe second ones are in {}", second.display()),
+        false => println!(
+            "two builds differ: {different:#?}\n{other}\nthe second ones are in {}",
+            second.display()
+        ),
     }
     if different.is_empty() {
         tries::remove(scratch)?;
@@ -290,7 +306,9 @@ fn print_tries(tries: &[tries::Try]) -> bool {
     for tries::Try { what, outcome } in tries {
         let result = match outcome {
             Outcome::Passed(None) => "passed".to_owned(),
-            Outcome::Passed(Some(time)) => format!("passed: {:.1} s until the first answer", time.as_secs_f64()),
+            Outcome::Passed(Some(time)) => {
+                format!("passed: {:.1} s until the first answer", time.as_secs_f64())
+            }
             Outcome::Failed(why) => format!("FAILED: {why}"),
             Outcome::Untried(why) => format!("untried: {why}"),
         };

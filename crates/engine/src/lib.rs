@@ -2,7 +2,7 @@
 //!
 //! An engine makes calls: [`sync`], [`mapped`], [`uring`], [`null`] or [`sim`]. A loop drives it: [`worker`] on blocks, [`bytes`]
 //! on single bytes, [`files`] on names. A [`budget`] limits the bytes that it writes. [`zones`] divides the blocks, for the rate over the offset. [`stdio`] calls the C library,
-//! and [`c_library`] names it.
+//! and [`c_library`] has its name.
 //!
 //! Invariants:
 //! - The measuring loops allocate, lock, format and log nothing. `tests/no_allocation.rs` tests every engine, verb and

@@ -20,7 +20,7 @@ const MPICH: &[&str] = &["libmpi.so.12", "libmpich.so.12"];
 const ANY: &[&str] = &["libmpi.so"];
 /// `MPI_THREAD_FUNNELED`: only the thread that has initialised the library calls it. Both families have this number.
 const FUNNELED: c_int = 1;
-/// What a failure could not do.
+/// Action that fails without a library.
 const ACTION: &str = "join the other ranks of this job";
 /// Tag of all messages.
 const TAG: c_int = 1;

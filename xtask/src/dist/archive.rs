@@ -48,10 +48,12 @@ impl Files {
 
     /// Returns the files as an archive of tar, below a directory; an empty name is the root of the archive.
     pub fn tar(&self, directory: &str, seconds: u64) -> Result<Vec<u8>> {
-        let path_of = |path: &str| if directory.is_empty() { path.into() } else { format!("{directory}/{path}") };
-        let files: BTreeMap<String, _> = self.files.iter().map(|(path, file)| (path_of(path), file)).collect();
+        let path_of =
+            |path: &str| if directory.is_empty() { path.into() } else { format!("{directory}/{path}") };
+        let files: BTreeMap<String, _> =
+            self.files.iter().map(|(path, file)| (path_of(path), file)).collect();
         let mut archive = tar::Builder::new(Vec::new());
-        let mut header = |kind, mode, size: usize| {
+        let header = |kind, mode, size: usize| {
             let mut header = tar::Header::new_ustar();
             header.set_entry_type(kind);
             header.set_mode(mode);
@@ -70,7 +72,9 @@ impl Files {
                 }
             }
             let mut header = header(tar::EntryType::Regular, *mode, content.len());
-            archive.append_data(&mut header, &path, content.as_slice()).with_context(|| format!("add {path}"))?;
+            archive
+                .append_data(&mut header, &path, content.as_slice())
+                .with_context(|| format!("add {path}"))?;
         }
         archive.into_inner().context("end an archive")
     }

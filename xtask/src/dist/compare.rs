@@ -39,7 +39,8 @@ pub(super) fn print(fixed: &Path, dynamic: &Path) -> Result<()> {
 
 /// Returns the operations per second of a short run.
 fn rate(program: &Path, test: &str) -> Result<f64> {
-    let scratch = tempfile::Builder::new().prefix("skye-dist.").tempdir_in("/dev/shm").context("make a directory")?;
+    let scratch =
+        tempfile::Builder::new().prefix("skye-dist.").tempdir_in("/dev/shm").context("make a directory")?;
     let (bench, document) = (scratch.path().join("bench"), scratch.path().join("run.json"));
     fs::create_dir(&bench).context("make a directory")?;
     let mut command = Command::new(program);

@@ -16,11 +16,8 @@ pub(super) const THIRD_PARTY: &str = "LICENSE-THIRD-PARTY";
 /// Files of the sources that every archive has.
 const OURS: &[&str] = &["LICENSE", "LICENSE-APACHE", "LICENSE-MIT", "README.md", "CHANGELOG.md"];
 /// Shells, and the paths where packages have their completions.
-const COMPLETIONS: &[(&str, &str)] = &[
-    ("bash", "completions/skye.bash"),
-    ("fish", "completions/skye.fish"),
-    ("zsh", "completions/_skye"),
-];
+const COMPLETIONS: &[(&str, &str)] =
+    &[("bash", "completions/skye.bash"), ("fish", "completions/skye.fish"), ("zsh", "completions/_skye")];
 
 /// Returns all documents; `program` runs on this machine and prints them.
 ///
@@ -76,7 +73,8 @@ mod tests {
 
     #[test]
     fn main_page_has_its_commands() {
-        let page = ".SH SUBCOMMANDS\n.TP\nskye\\-run(1)\nMeasure\n.TP\nskye\\-getc\\-putc(1)\n.TP\nskye\\-help(1)\n";
+        let page =
+            ".SH SUBCOMMANDS\n.TP\nskye\\-run(1)\nMeasure\n.TP\nskye\\-getc\\-putc(1)\n.TP\nskye\\-help(1)\n";
         assert_eq!(commands(page), ["run", "getc-putc"]);
     }
 }

@@ -21,7 +21,7 @@ impl Needs {
     ///
     /// # Errors
     /// readelf is missing or fails.
-    pub fn of(program: &Path) -> Result<Self> {
+    pub fn read(program: &Path) -> Result<Self> {
         Ok(Self::from_text(&readelf(&["--program-headers", "--dynamic", "--version-info"], program)?))
     }
 
@@ -31,7 +31,8 @@ impl Needs {
         };
         let libraries = text.lines().filter(|line| line.contains("(NEEDED)"));
         let versions = text.split("GLIBC_").skip(1).filter_map(|rest| {
-            let end = rest.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(rest.len());
+            let end =
+                rest.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(rest.len());
             let mut numbers = rest[..end].split('.');
             Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
         });
@@ -52,7 +53,8 @@ pub(super) fn audited_crates(program: &Path) -> Result<usize> {
     let section = format!("--dump-section=.dep-v0={}", file.path().display());
     // objcopy writes a copy of the program, too.
     let copy = tempfile::NamedTempFile::new().context("make a temporary file")?;
-    let status = Command::new("objcopy").arg(section).arg(program).arg(copy.path()).status().context("run objcopy")?;
+    let status =
+        Command::new("objcopy").arg(section).arg(program).arg(copy.path()).status().context("run objcopy")?;
     ensure!(status.success(), "{} has no dependency list in a section .dep-v0", program.display());
     let packed = std::fs::File::open(file.path()).context("read the dependency list")?;
     let list: serde_json::Value = serde_json::from_reader(flate2::read::ZlibDecoder::new(packed))
@@ -79,14 +81,15 @@ mod tests {
   0x0010:   Name: GLIBC_2.2.5  Flags: none  Version: 3
   0x0020:   Name: GLIBC_2.28  Flags: none  Version: 2
   0x0030:   Name: GLIBC_2.9  Flags: none  Version: 4";
-        let needs = Needs { has_interpreter: true, libraries: vec!["libc.so.6".into()], glibc: Some((2, 28)) };
+        let needs =
+            Needs { has_interpreter: true, libraries: vec!["libc.so.6".into()], glibc: Some((2, 28)) };
         assert_eq!(Needs::from_text(text), needs);
         assert_eq!(Needs::from_text("There is no dynamic section in this file."), Needs::default());
     }
 
     #[test]
     fn test_program_needs_its_c_library() {
-        let needs = Needs::of(Path::new("/proc/self/exe")).unwrap();
+        let needs = Needs::read(Path::new("/proc/self/exe")).unwrap();
         assert_eq!(needs.has_interpreter, !cfg!(target_feature = "crt-static"));
         assert_eq!(needs.glibc.is_some(), cfg!(all(target_env = "gnu", not(target_feature = "crt-static"))));
     }

@@ -44,7 +44,8 @@ pub(super) fn layout(program: &[u8], licences: &[(&str, &[u8])], facts: &Facts<'
         "history": [{"created": facts.created, "created_by": "cargo xtask dist"}],
     });
     let mut files = Files::default();
-    let config = blob(&mut files, "application/vnd.oci.image.config.v1+json", config.to_string().into_bytes())?;
+    let config =
+        blob(&mut files, "application/vnd.oci.image.config.v1+json", config.to_string().into_bytes())?;
     let layer = blob(&mut files, "application/vnd.oci.image.layer.v1.tar+gzip", packed)?;
     const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
     let manifest = json!({
@@ -124,7 +125,10 @@ mod tests {
         let target = |descriptor: &Value| {
             let sum = descriptor["digest"].as_str().unwrap().strip_prefix("sha256:").unwrap();
             let content = &image[&format!("blobs/sha256/{sum}")];
-            assert_eq!((content.len() as u64, sha256_of(content).unwrap()), (descriptor["size"].as_u64().unwrap(), sum.into()));
+            assert_eq!(
+                (content.len() as u64, sha256_of(content).unwrap()),
+                (descriptor["size"].as_u64().unwrap(), sum.into())
+            );
             content.clone()
         };
         let parsed = |bytes: &[u8]| serde_json::from_slice::<Value>(bytes).unwrap();
@@ -132,7 +136,9 @@ mod tests {
         let config = parsed(&target(&manifest["config"]));
         assert_eq!(config["config"]["Entrypoint"], json!(["/skye"]));
         let mut layer = Vec::new();
-        flate2::read::GzDecoder::new(target(&manifest["layers"][0]).as_slice()).read_to_end(&mut layer).unwrap();
+        flate2::read::GzDecoder::new(target(&manifest["layers"][0]).as_slice())
+            .read_to_end(&mut layer)
+            .unwrap();
         assert_eq!(config["rootfs"]["diff_ids"], json!([format!("sha256:{}", sha256_of(&layer).unwrap())]));
         assert_eq!(unpacked(&layer)["skye"], b"program");
         assert_eq!(parsed(&image["oci-layout"])["imageLayoutVersion"], "1.0.0");

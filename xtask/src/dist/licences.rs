@@ -67,8 +67,11 @@ pub(super) fn text(source: &Source, tools: &Tools, triple: &str) -> Result<Strin
     let used = used_by(&metadata, "skye");
     let mut list = String::from("skye has code of these crates:\n\n");
     let mut texts: BTreeMap<String, Vec<&str>> = BTreeMap::new();
-    let mut foreign: Vec<_> =
-        metadata.packages.iter().filter(|package| package.source.is_some() && used.contains(&package.id)).collect();
+    let mut foreign: Vec<_> = metadata
+        .packages
+        .iter()
+        .filter(|package| package.source.is_some() && used.contains(&package.id))
+        .collect();
     foreign.sort_by_key(|package| (&package.name, &package.version));
     for package in foreign {
         let licence = package.license.as_deref().unwrap_or("no licence given");
@@ -92,12 +95,14 @@ pub(super) fn text(source: &Source, tools: &Tools, triple: &str) -> Result<Strin
 /// Returns the crates that a package is built from, without those of its tests and of build scripts.
 fn used_by(metadata: &Metadata, name: &str) -> BTreeSet<String> {
     let is_it = |package: &&Package| package.name == name && package.source.is_none();
-    let mut next: Vec<&str> = metadata.packages.iter().filter(is_it).map(|package| package.id.as_str()).collect();
+    let mut next: Vec<&str> =
+        metadata.packages.iter().filter(is_it).map(|package| package.id.as_str()).collect();
     let mut used = BTreeSet::new();
     while let Some(id) = next.pop() {
         if used.insert(id.to_owned()) {
             let deps = metadata.resolve.nodes.iter().filter(|node| node.id == id).flat_map(|node| &node.deps);
-            let is_normal = |dependency: &&Dependency| dependency.dep_kinds.iter().any(|kind| kind.kind.is_none());
+            let is_normal =
+                |dependency: &&Dependency| dependency.dep_kinds.iter().any(|kind| kind.kind.is_none());
             next.extend(deps.filter(is_normal).map(|dependency| dependency.pkg.as_str()));
         }
     }
@@ -113,7 +118,10 @@ fn files(directory: &Path) -> Result<Vec<String>> {
         NAMES.iter().any(|start| name.starts_with(start)) && path.is_file()
     });
     paths.sort();
-    paths.iter().map(|path| fs::read_to_string(path).with_context(|| format!("read {}", path.display()))).collect()
+    paths
+        .iter()
+        .map(|path| fs::read_to_string(path).with_context(|| format!("read {}", path.display())))
+        .collect()
 }
 
 #[cfg(test)]

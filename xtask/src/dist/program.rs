@@ -80,8 +80,10 @@ impl Source {
             let mut git = Command::new("git");
             Ok(output(git.args(words).current_dir(root).env("TZ", "UTC0"))?.trim().to_owned())
         };
-        let manifest: toml::Table = fs::read_to_string(root.join("Cargo.toml")).context("read Cargo.toml")?.parse()?;
-        let version = manifest["workspace"]["package"]["version"].as_str().context("a version in Cargo.toml")?;
+        let manifest: toml::Table =
+            fs::read_to_string(root.join("Cargo.toml")).context("read Cargo.toml")?.parse()?;
+        let version =
+            manifest["workspace"]["package"]["version"].as_str().context("a version in Cargo.toml")?;
         Ok(Self {
             root: root.to_owned(),
             target,
@@ -99,7 +101,10 @@ impl Source {
     pub fn copy(&self, to: &Path) -> Result<Self> {
         let mut status = Command::new("git");
         let changes = output(status.args(["status", "--porcelain"]).current_dir(&self.root))?;
-        ensure!(changes.is_empty(), "commit your changes first: two builds of different sources differ\n{changes}");
+        ensure!(
+            changes.is_empty(),
+            "commit your changes first: two builds of different sources differ\n{changes}"
+        );
         run(Command::new("git").args(["clone", "--quiet", "--no-hardlinks"]).arg(&self.root).arg(to))?;
         run(Command::new("git").args(["checkout", "--quiet", "--detach", &self.commit]).current_dir(to))?;
         Self::at(to, to.join("its-target"))
@@ -123,7 +128,12 @@ impl Source {
         let sysroot = output(Command::new("rustc").args(["--print", "sysroot"]))?;
         let home = env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
         let cargo = env::var_os("CARGO_HOME").map_or_else(|| home.join(".cargo"), PathBuf::from);
-        let paths = [(cargo, "cargo"), (sysroot.trim().into(), "rust"), (self.root.clone(), "skye"), (self.target.clone(), "target")];
+        let paths = [
+            (cargo, "cargo"),
+            (sysroot.trim().into(), "rust"),
+            (self.root.clone(), "skye"),
+            (self.target.clone(), "target"),
+        ];
         Ok(paths.map(|(from, to)| format!("--remap-path-prefix={}=/{to}", from.display())).into())
     }
 }
@@ -139,7 +149,7 @@ pub(super) struct Program {
     pub triple: String,
     /// Crates in the dependency list inside; none in programs of developers.
     pub crates: Option<usize>,
-    /// What it needs of a machine, in words.
+    /// Needs of the program, in words.
     pub needs: String,
 }
 
@@ -147,7 +157,7 @@ impl Source {
     /// Builds a package's program.
     ///
     /// # Errors
-    /// The target is not to be had, the build fails, or the program needs more than it should.
+    /// The target is not available, the build fails, or the program needs more than it should.
     pub fn build(&self, tools: &Tools, package: &str, arch: Arch, linkage: Linkage) -> Result<Program> {
         let name = arch.as_str();
         let [gnu, musl] = ["gnu", "musl"].map(|library| format!("{name}-unknown-linux-{library}"));
@@ -158,7 +168,9 @@ impl Source {
             Linkage::Static if tools::has_std(&musl) => ("zigbuild", musl.clone(), musl),
             Linkage::Static => {
                 ensure!(arch.is_ours(), "rustup does not have the target {musl}");
-                eprintln!("dist: rustup does not have the target {musl}; the static program gets this machine's glibc");
+                eprintln!(
+                    "dist: rustup does not have the target {musl}; the static program gets this machine's glibc"
+                );
                 flags.push("-Ctarget-feature=+crt-static".into());
                 ("build", gnu.clone(), gnu)
             }
@@ -182,7 +194,7 @@ impl Source {
 
 /// Checks what a program needs of a machine, and returns it in words.
 fn verify(program: &Path, linkage: Linkage) -> Result<String> {
-    let needs = Needs::of(program)?;
+    let needs = Needs::read(program)?;
     let path = program.display();
     match (linkage, needs.glibc) {
         (Linkage::Static, _) => {
@@ -191,7 +203,14 @@ fn verify(program: &Path, linkage: Linkage) -> Result<String> {
             Ok("no library".into())
         }
         (Linkage::Dynamic, Some(glibc)) => {
-            ensure!(glibc <= GLIBC, "{path} needs glibc {}.{}, newer than {}.{}", glibc.0, glibc.1, GLIBC.0, GLIBC.1);
+            ensure!(
+                glibc <= GLIBC,
+                "{path} needs glibc {}.{}, newer than {}.{}",
+                glibc.0,
+                glibc.1,
+                GLIBC.0,
+                GLIBC.1
+            );
             Ok(format!("glibc {}.{}, {}", glibc.0, glibc.1, needs.libraries.join(", ")))
         }
         (Linkage::Dynamic, None) => anyhow::bail!("{path} uses no symbol of glibc: {needs:?}"),

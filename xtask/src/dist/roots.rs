@@ -1,6 +1,6 @@
 //! Fresh root file systems, in which packages are tried.
 //!
-//! Each command has mounts and processes of its own: the kernel removes them with its last process, also after an error
+//! Each command has separate mounts and processes: the kernel removes them with its last process, also after an error
 //! or a kill. The directory of a root is removed on drop.
 
 use std::collections::BTreeSet;
@@ -16,7 +16,8 @@ use super::tools::{Tools, run};
 /// Directory in a root that is no part of it: tests write there.
 pub(super) const DATA: &str = "/data";
 /// Directories whose files a package manager or the kernel owns.
-const NOT_OURS: &[&str] = &["proc", "sys", "dev", "run", "tmp", "data", "var/lib/dpkg", "var/lib/rpm", "var/log", "var/cache"];
+const NOT_OURS: &[&str] =
+    &["proc", "sys", "dev", "run", "tmp", "data", "var/lib/dpkg", "var/lib/rpm", "var/log", "var/cache"];
 /// Mounts what a program sees on every machine, then runs it in the root as that user.
 const ENTER: &str = r#"
 root=$1 data=$2 writable=$3 user=$4
@@ -48,9 +49,11 @@ impl Root {
     /// A directory cannot be made.
     pub fn empty(below: &Path) -> Result<Self> {
         fs::create_dir_all(below).with_context(|| format!("make {}", below.display()))?;
-        let new = |prefix: &str| tempfile::Builder::new().prefix(prefix).tempdir_in(below).context("make a root");
+        let new =
+            |prefix: &str| tempfile::Builder::new().prefix(prefix).tempdir_in(below).context("make a root");
         let root = Self { directory: new("root.")?, data: new("data.")?, user: 0, is_writable: true };
-        fs::set_permissions(root.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).context("set a mode")?;
+        fs::set_permissions(root.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))
+            .context("set a mode")?;
         root.add_mount_points()?;
         Ok(root)
     }
@@ -84,7 +87,8 @@ impl Root {
     /// Programs run as this user, on a root that they cannot write to.
     pub fn read_only_as(mut self, user: u32) -> Result<Self> {
         (self.user, self.is_writable) = (user, false);
-        std::os::unix::fs::chown(self.data.path(), Some(user), Some(user)).context("give a directory away")?;
+        std::os::unix::fs::chown(self.data.path(), Some(user), Some(user))
+            .context("give a directory away")?;
         Ok(self)
     }
 
@@ -101,9 +105,23 @@ impl Root {
     /// Returns a command in this root.
     pub fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new("unshare");
-        command.args(["--mount", "--propagation", "private", "--pid", "--fork", "--kill-child", "--", "sh", "-euc", ENTER]);
+        command.args([
+            "--mount",
+            "--propagation",
+            "private",
+            "--pid",
+            "--fork",
+            "--kill-child",
+            "--",
+            "sh",
+            "-euc",
+            ENTER,
+        ]);
         command.arg("enter").arg(self.path()).arg(self.data());
-        command.arg(if self.is_writable { "yes" } else { "no" }).arg(format!("{0}:{0}", self.user)).args(words);
+        command
+            .arg(if self.is_writable { "yes" } else { "no" })
+            .arg(format!("{0}:{0}", self.user))
+            .args(words);
         command.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").env("LC_ALL", "C.UTF-8");
         command.env("HOME", DATA);
         command
@@ -140,7 +158,8 @@ pub(super) fn refusal() -> Option<String> {
         return Some("only root can mount and change the root directory".into());
     }
     let mut unshare = Command::new("unshare");
-    let works = unshare.args(["--mount", "--pid", "--fork", "true"]).status().is_ok_and(|status| status.success());
+    let works =
+        unshare.args(["--mount", "--pid", "--fork", "true"]).status().is_ok_and(|status| status.success());
     (!works).then(|| "this machine does not let unshare make a mount namespace".into())
 }
 

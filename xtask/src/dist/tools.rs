@@ -1,4 +1,4 @@
-//! The tools that build packages, at fixed versions, in a directory of their own below the target directory.
+//! The tools that build packages, at fixed versions, in a separate directory below the target directory.
 
 use std::ffi::OsString;
 use std::os::unix::fs::symlink;
@@ -98,7 +98,8 @@ impl Tools {
 
     /// Compresses bytes by Zstandard.
     pub fn zstd(&self, bytes: &[u8]) -> Result<Vec<u8>> {
-        let compress = format!("zstandard.ZstdCompressor(level={ZSTD_LEVEL}, write_checksum=True).compress(data)");
+        let compress =
+            format!("zstandard.ZstdCompressor(level={ZSTD_LEVEL}, write_checksum=True).compress(data)");
         self.transform(&compress, bytes)
     }
 
@@ -124,7 +125,7 @@ impl Tools {
     }
 }
 
-/// Returns true if Rust's standard library is there for this target. Rustup is asked for a missing one.
+/// Returns true if Rust's standard library is there for this target. Rustup adds a missing one.
 pub(super) fn has_std(triple: &str) -> bool {
     let mut rustc = Command::new("rustc");
     rustc.args(["--print", "target-libdir", "--target", triple]);

@@ -21,9 +21,9 @@ const DEBIAN: &[(&str, &str)] = &[("bullseye", "2.31"), ("bookworm", "2.36"), ("
 /// Most time from the artefact to the first answer.
 const ANSWER: Duration = Duration::from_secs(60);
 /// A user without a name, as clusters choose them.
-const NOBODY_KNOWS: u32 = 12345;
+const UNKNOWN_USER: u32 = 12345;
 
-/// What became of a try.
+/// Outcome of a try.
 #[derive(Debug)]
 pub(super) enum Outcome {
     /// It went well, in this time.
@@ -37,9 +37,9 @@ pub(super) enum Outcome {
 /// A try of an artefact.
 #[derive(Debug)]
 pub(super) struct Try {
-    /// What was tried.
+    /// Artefact and use.
     pub what: String,
-    /// What became of it.
+    /// Its outcome.
     pub outcome: Outcome,
 }
 
@@ -67,20 +67,24 @@ pub(super) fn all(tools: &Tools, below: &Path, artefacts: &Artefacts) -> Vec<Try
         tries.add(what, |tries| tries.deb(release, glibc));
     }
     let (oldest, glibc) = DEBIAN[0];
-    tries.add(format!("dynamic program in Debian {oldest}: unpack, quick run"), |tries| tries.dynamic(oldest, glibc));
+    tries.add(format!("dynamic program in Debian {oldest}: unpack, quick run"), |tries| {
+        tries.dynamic(oldest, glibc)
+    });
     tries.untried(
         &format!("dynamic program with glibc {}.{} itself", GLIBC.0, GLIBC.1),
         "no registry here has so old a system; the versions of its symbols are checked instead".into(),
     );
     match Command::new("rpm").arg("--version").stdout(Stdio::null()).status() {
-        Ok(_) => tries.add(".rpm by rpm --root in Debian bookworm: install, quick run, erase".into(), Tries::rpm),
+        Ok(_) => {
+            tries.add(".rpm by rpm --root in Debian bookworm: install, quick run, erase".into(), Tries::rpm)
+        }
         Err(_) => tries.untried(".rpm", "the program rpm is missing: apt-get install rpm".into()),
     }
     tries.untried(".rpm in Fedora or RHEL", "no registry here has such a system".into());
     tries.add("static program in an empty root: quick run".into(), Tries::statically);
     tries.add("static program in an empty root: -u NAME, from /etc/passwd".into(), Tries::as_user);
     tries.add("static program under mpirun: a refusal by name".into(), Tries::under_mpirun);
-    tries.add(format!("image as user {NOBODY_KNOWS} on a read-only root: quick run"), Tries::image);
+    tries.add(format!("image as user {UNKNOWN_USER} on a read-only root: quick run"), Tries::image);
     tries.done
 }
 
@@ -92,7 +96,9 @@ impl Tries<'_> {
     fn add(&mut self, what: String, run: impl FnOnce(&Self) -> Result<Option<Duration>>) {
         eprintln!("dist: tries {what}");
         let outcome = match run(self) {
-            Ok(Some(time)) if time > ANSWER => Outcome::Failed(format!("{:.1} s until the first answer", time.as_secs_f64())),
+            Ok(Some(time)) if time > ANSWER => {
+                Outcome::Failed(format!("{:.1} s until the first answer", time.as_secs_f64()))
+            }
             Ok(time) => Outcome::Passed(time),
             Err(error) => Outcome::Failed(format!("{error:#}")),
         };
@@ -103,7 +109,8 @@ impl Tries<'_> {
         let root = Root::debian(self.tools, self.below, release)?;
         let before = root.files()?;
         let start = Instant::now();
-        fs::copy(self.artefacts.path(Kind::Deb)?, root.data().join("skye.deb")).context("copy the package")?;
+        fs::copy(self.artefacts.path(Kind::Deb)?, root.data().join("skye.deb"))
+            .context("copy the package")?;
         quietly(root.command(&["dpkg", "--install", "/data/skye.deb"]))?;
         let library = quick_run(&root, "skye")?;
         let time = start.elapsed();
@@ -198,7 +205,7 @@ impl Tries<'_> {
     fn image(&self) -> Result<Option<Duration>> {
         let start = Instant::now();
         let image = fs::read(self.artefacts.path(Kind::Image)?).context("read the image")?;
-        let root = Root::empty(self.below)?.read_only_as(NOBODY_KNOWS)?;
+        let root = Root::empty(self.below)?.read_only_as(UNKNOWN_USER)?;
         let entry = unpack_image(&image, self.artefacts.arch, root.path())?;
         quick_run(&root, &entry)?;
         Ok(Some(start.elapsed()))
@@ -214,7 +221,8 @@ impl Tries<'_> {
 fn quick_run(root: &Root, program: &str) -> Result<String> {
     let bench = root.data().join("bench");
     fs::create_dir_all(&bench).context("make a directory")?;
-    let owner = std::os::unix::fs::MetadataExt::uid(&fs::metadata(root.data()).context("look at a directory")?);
+    let owner =
+        std::os::unix::fs::MetadataExt::uid(&fs::metadata(root.data()).context("look at a directory")?);
     chown(&bench, Some(owner), Some(owner)).context("give a directory away")?;
     quietly(root.command(&[program, "run", "/data/bench", "--preset", "quick", "--json", "/data/run.json"]))?;
     let left = fs::read_dir(&bench).context("list a directory")?.count();
@@ -228,7 +236,8 @@ fn quick_run(root: &Root, program: &str) -> Result<String> {
 /// Runs a command whose output matters only if it fails.
 fn quietly(mut command: Command) -> Result<()> {
     let output = command.stdin(Stdio::null()).output().with_context(|| format!("run {command:?}"))?;
-    let [stdout, stderr] = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+    let [stdout, stderr] =
+        [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
     let words: Vec<_> = command.get_args().skip(13).map(|word| word.to_string_lossy()).collect();
     ensure!(output.status.success(), "{}: {}\n{stdout}{stderr}", words.join(" "), output.status);
     Ok(())
@@ -238,7 +247,11 @@ fn quietly(mut command: Command) -> Result<()> {
 fn refuses(mut command: Command, text: &str) -> Result<()> {
     let output = command.stdin(Stdio::null()).output().with_context(|| format!("run {command:?}"))?;
     let stderr = String::from_utf8_lossy(&output.stderr);
-    ensure!(!output.status.success() && stderr.contains(text), "{}, instead of `{text}`: {stderr}", output.status);
+    ensure!(
+        !output.status.success() && stderr.contains(text),
+        "{}, instead of `{text}`: {stderr}",
+        output.status
+    );
     Ok(())
 }
 
@@ -270,7 +283,9 @@ fn unpack_image(image: &[u8], arch: Arch, to: &Path) -> Result<String> {
     ensure!(config["architecture"] == arch.debian(), "the image is for {}", config["architecture"]);
     for layer in manifest["layers"].as_array().context("layers")? {
         let packed = blob(layer)?;
-        tar::Archive::new(flate2::read::GzDecoder::new(packed.as_slice())).unpack(to).context("unpack a layer")?;
+        tar::Archive::new(flate2::read::GzDecoder::new(packed.as_slice()))
+            .unpack(to)
+            .context("unpack a layer")?;
     }
     config["config"]["Entrypoint"][0].as_str().map(String::from).context("an entry point")
 }
