@@ -44,17 +44,17 @@ enum Kind {
 }
 
 impl Kind {
-    /// Most bytes, in MiB. Sizes are those of the first measurement and a tenth more.
+    /// Largest size in MiB: the first ones of 2026-11, and a fifth more. The goal of an image is 10.
     fn mib_max(self) -> f64 {
         match self {
-            Self::Image => 10.0,
-            _ => 8.0,
+            Self::Image => 6.0,
+            _ => 4.5,
         }
     }
 }
 
-/// Most size of a program itself, in MiB.
-const PROGRAM_MIB_MAX: f64 = 12.0;
+/// Largest size of a program itself, in MiB. The goal is 8, which the first ones of 2026-11 miss.
+const PROGRAM_MIB_MAX: f64 = 11.0;
 
 /// All that was built.
 #[derive(Debug)]

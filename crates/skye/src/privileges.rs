@@ -101,18 +101,25 @@ fn requested_identity(
                 Identity { uid, gid: group_of("nogroup")?.unwrap_or(uid) }
             }
             (None, _) => {
-                return Err(UserError::new(action(), "there is no such user")
-                    .help("use a user name or ID; getent passwd lists them"));
+                return Err(UserError::new(action(), "there is no such user").help(help("user", "passwd")));
             }
         };
     }
     if let Some(word) = group {
         identity.gid = group_of(word)?.ok_or_else(|| {
             UserError::new(format!("switch to the group `{word}`"), "there is no such group")
-                .help("use a group name or ID; getent group lists them")
+                .help(help("group", "group"))
         })?;
     }
     Ok(identity)
+}
+
+/// Returns advice on a name that the C library does not know. A static one has no modules for directories of users.
+fn help(kind: &str, database: &str) -> String {
+    if cfg!(target_feature = "crt-static") {
+        return format!("use an ID, or a name in /etc/{database}: the static program reads no other source");
+    }
+    format!("use a {kind} name or ID; getent {database} lists them")
 }
 
 /// Returns the number of a group, by its name or number. A number need not have a name.

@@ -2,10 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
+use flate2::{Compression, GzBuilder};
 
 /// Mode of a program.
 pub(super) const PROGRAM: u32 = 0o755;
@@ -78,6 +80,12 @@ impl Files {
         }
         archive.into_inner().context("end an archive")
     }
+}
+
+/// Compresses bytes by gzip, without a name and a time.
+pub(super) fn gzip(bytes: &[u8]) -> Result<Vec<u8>> {
+    let mut packed = GzBuilder::new().mtime(0).write(Vec::new(), Compression::best());
+    packed.write_all(bytes).and_then(|()| packed.finish()).context("compress by gzip")
 }
 
 /// Returns the SHA-256 of a file, in hexadecimal digits.

@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use regex::Regex;
 
-use super::archive::{DATA, Files};
+use super::archive::{DATA, Files, gzip};
 use super::program::Source;
 use super::tools::output;
 
@@ -37,9 +37,9 @@ pub(super) fn all(source: &Source, program: &Path, third_party: &str) -> Result<
     ensure!(commands.len() > 5, "the manual page refers to no pages of commands: {commands:?}");
     for command in commands {
         let page = output(Command::new(program).args(["man", &command]))?;
-        files.add(format!("man/man1/skye-{command}.1"), DATA, page);
+        files.add(format!("man/man1/skye-{command}.1.gz"), DATA, gzip(page.as_bytes())?);
     }
-    files.add("man/man1/skye.1", DATA, main);
+    files.add("man/man1/skye.1.gz", DATA, gzip(main.as_bytes())?);
     Ok(files)
 }
 
@@ -62,7 +62,7 @@ pub(super) fn write(files: &Files, directory: &Path) -> Result<()> {
 /// Returns the commands whose pages the main page refers to.
 fn commands(page: &str) -> Vec<String> {
     #[allow(clippy::unwrap_used, reason = "a constant, which a test uses")]
-    let reference = Regex::new(r"(?m)^skye\\-([a-z+\\-]+)\(1\)$").unwrap();
+    let reference = Regex::new(r"(?m)^skye\\-([a-z0-9_+\\-]+)\(1\)$").unwrap();
     let names = reference.captures_iter(page).map(|found| found[1].replace('\\', ""));
     names.filter(|name| name != "help").collect()
 }
@@ -73,8 +73,7 @@ mod tests {
 
     #[test]
     fn main_page_has_its_commands() {
-        let page =
-            ".SH SUBCOMMANDS\n.TP\nskye\\-run(1)\nMeasure\n.TP\nskye\\-getc\\-putc(1)\n.TP\nskye\\-help(1)\n";
-        assert_eq!(commands(page), ["run", "getc-putc"]);
+        let page = ".SH SUBCOMMANDS\n.TP\nskye\\-run(1)\nMeasure\n.TP\nskye\\-getc_putc(1)\n.TP\nskye\\-bon_csv2txt(1)\n.TP\nskye\\-bonnie++(1)\n.TP\nskye\\-x\\-y(1)\n.TP\nskye\\-help(1)\n";
+        assert_eq!(commands(page), ["run", "getc_putc", "bon_csv2txt", "bonnie++", "x-y"]);
     }
 }

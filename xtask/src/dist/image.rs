@@ -2,13 +2,10 @@
 //!
 //! The image has one layer with the static program at `/skye`. Runtimes mount `/proc`, `/sys`, `/dev` and volumes.
 
-use std::io::Write;
-
-use anyhow::{Context, Result};
-use flate2::{Compression, GzBuilder};
+use anyhow::Result;
 use serde_json::{Value, json};
 
-use super::archive::{DATA, Files, sha256_of};
+use super::archive::{DATA, Files, gzip, sha256_of};
 
 /// Users that the image knows, so that files have owners and `-u nobody` has a meaning.
 const PASSWD: &str = "root:x:0:0:root:/:/skye\nnobody:x:65534:65534:nobody:/:/skye\n";
@@ -32,9 +29,7 @@ pub(super) struct Facts<'a> {
 /// Returns the image of a static program and the documents that its licences require.
 pub(super) fn layout(program: &[u8], licences: &[(&str, &[u8])], facts: &Facts<'_>) -> Result<Vec<u8>> {
     let layer = layer(program, licences, facts.seconds)?;
-    let mut packed = GzBuilder::new().mtime(0).write(Vec::new(), Compression::best());
-    packed.write_all(&layer).context("compress the layer")?;
-    let packed = packed.finish().context("compress the layer")?;
+    let packed = gzip(&layer)?;
     let config = json!({
         "architecture": facts.architecture,
         "os": "linux",

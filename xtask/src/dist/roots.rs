@@ -26,9 +26,8 @@ mount --bind "$root" "$root"
 mount -t proc proc "$root/proc"
 mount --rbind /sys "$root/sys"
 mount --rbind /dev "$root/dev"
-mount -t tmpfs tmpfs "$root/tmp"
 mount --bind "$data" "$root/data"
-if [ "$writable" = no ]; then mount -o remount,bind,ro "$root"; fi
+if [ "$writable" = yes ]; then mount -t tmpfs tmpfs "$root/tmp"; else mount -o remount,bind,ro "$root"; fi
 cd /
 exec chroot --userspec="$user" "$root" "$@"
 "#;
@@ -123,7 +122,10 @@ impl Root {
             .arg(format!("{0}:{0}", self.user))
             .args(words);
         command.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").env("LC_ALL", "C.UTF-8");
-        command.env("HOME", DATA);
+        // A user whom the image does not know has no home.
+        if self.is_writable {
+            command.env("HOME", DATA);
+        }
         command
     }
 

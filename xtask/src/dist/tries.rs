@@ -189,7 +189,7 @@ impl Tries<'_> {
         };
         quietly(run(&["-u", "ada"]))?;
         quietly(run(&["-u", "4711", "-g", "engines"]))?;
-        refuses(run(&["-u", "bob"]), "there is no such user")?;
+        refuses(run(&["-u", "bob"]), "a name in /etc/passwd")?;
         Ok(None)
     }
 
