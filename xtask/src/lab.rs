@@ -6,6 +6,7 @@
 mod case;
 mod cuts;
 mod guest;
+mod kernels;
 mod record;
 mod replay;
 mod supplies;
@@ -31,7 +32,7 @@ pub use case::Case;
 pub use guest::probe;
 
 const USAGE: &str = "use `lab [--long] [--runs N] [--only NAME] [--kernel VERSION] [--keep DIR]`, `lab cuts N \
-     [--kernel VERSION]`, `lab run FILE [--kernel VERSION] [--keep DIR]` or `lab record [--only NAME] [--kernel \
+     [--kernel VERSION]`, `lab run FILE [--kernel VERSION] [--keep DIR]`, `lab kernels` or `lab record [--only NAME] [--kernel \
      VERSION] [--keep DIR]`";
 /// Power cuts of a campaign, and of a long one.
 const CUTS: u32 = 4;
@@ -305,6 +306,9 @@ impl<'a> LabOptions<'a> {
 pub fn command(arguments: &[String]) -> Result<bool> {
     if let Some((_, rest)) = arguments.split_first().filter(|(word, _)| *word == "record") {
         return record::command(rest);
+    }
+    if arguments == ["kernels"] {
+        return kernels::command(&crate::release("skye")?);
     }
     let options = LabOptions::parse(arguments)?;
     let program = crate::release("skye")?;

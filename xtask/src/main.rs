@@ -50,6 +50,7 @@ Usage: cargo xtask COMMAND
                                kills N guests while skye writes to their disk
   lab run FILE [--kernel VERSION]…
                                runs the cases of a file in the format of xtask/lab
+  lab kernels                  runs skye on all kernels, and writes docs/kernels.md
   lab record [--only NAME]… [--kernel VERSION]
                                records machines for the tests of observe, in a guest
 

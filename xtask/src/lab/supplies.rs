@@ -58,7 +58,7 @@ exec $b switch_root /root /bin/sh /lab/main
 /// A kernel that guests can run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Kernel {
-    /// Its version, as in options and output.
+    /// Its version, as in options and output, or `newest`.
     pub version: &'static str,
     /// Package that depends on the newest build of this version.
     package: &'static str,
@@ -71,6 +71,8 @@ pub const KERNELS: &[Kernel] = &[
     Kernel { version: "6.1", package: "linux-image-amd64", release: None },
     Kernel { version: "6.12", package: "linux-image-6.12-amd64", release: None },
     Kernel { version: "5.10", package: "linux-image-amd64", release: Some("bullseye") },
+    // The next release of Debian gets a new version every few weeks.
+    Kernel { version: "newest", package: "linux-image-amd64", release: Some("forky") },
 ];
 
 /// Everything that a guest of one kernel boots from.
@@ -96,15 +98,19 @@ impl Supplies {
         let tree = home.join(format!("kernel-{}", kernel.version));
         provide(&tree, &[kernel.package], |packages| {
             let apt = kernel.release.map_or(Ok(Apt::default()), |release| Apt::load(release, packages))?;
-            apt.get(packages, &["download", &apt.newest(kernel.package)?])
+            let parts = apt.parts(kernel.package)?;
+            let words = ["download"].into_iter().chain(parts.iter().map(String::as_str));
+            apt.get(packages, &words.collect::<Vec<_>>())
         })?;
-        let boot = tree.join("boot");
-        let image = only(&boot, "vmlinuz-")?;
-        let name = image.file_name().and_then(OsStr::to_str).unwrap_or_default();
-        let modules = tree.join("lib/modules").join(name.trim_start_matches("vmlinuz-"));
-        let initramfs = boot.join("initramfs");
+        let modules = only(&tree.join("lib/modules"), "")?;
+        let version = modules.file_name().and_then(OsStr::to_str).unwrap_or_default();
+        // From release 14 of Debian on, the image is among the modules.
+        let places = [tree.join("boot").join(format!("vmlinuz-{version}")), modules.join("vmlinuz")];
+        let image = places.into_iter().find(|place| place.exists());
+        let image = image.with_context(|| format!("{} has no image of {version}", tree.display()))?;
+        let initramfs = tree.join("initramfs");
         // The first program is as old as the initramfs that holds it.
-        let packed = boot.join("init");
+        let packed = tree.join("init");
         if fs::read_to_string(&packed).ok().as_deref() != Some(INIT) {
             index(&programs, &tree, &modules)?;
             pack(&programs, &modules, &initramfs)?;
@@ -232,11 +238,20 @@ impl Apt {
         self.get(packages, &[&fetched[..], names].concat())
     }
 
-    /// Name of the package that a package without contents stands for.
-    fn newest(&self, package: &str) -> Result<String> {
-        let output = run(self.command("apt-cache").args(["depends", package]))?;
-        let name = output.lines().find_map(|line| line.trim().strip_prefix("Depends: "));
-        name.map(str::to_owned).with_context(|| format!("apt-cache has no {package}: run `apt-get update`"))
+    /// Names of the packages with image and modules of the kernel that a package without contents stands for. Debian has
+    /// both in one package up to release 13.
+    fn parts(&self, package: &str) -> Result<Vec<String>> {
+        let needs = |package: &str, prefixes: &[&str]| -> Result<Vec<String>> {
+            let output = run(self.command("apt-cache").args(["depends", package]))?;
+            let names = output.lines().filter_map(|line| line.trim().strip_prefix("Depends: "));
+            let is_part = |name: &&str| prefixes.iter().any(|prefix| name.starts_with(prefix));
+            Ok(names.filter(is_part).map(str::to_owned).collect())
+        };
+        let images = needs(package, &["linux-image-"])?;
+        let image = images.first();
+        let image = image.with_context(|| format!("apt-cache has no {package}: run `apt-get update`"))?;
+        let parts = needs(image, &["linux-binary-", "linux-modules-"])?;
+        Ok(if parts.is_empty() { vec![image.clone()] } else { parts })
     }
 
     fn command(&self, program: &str) -> Command {

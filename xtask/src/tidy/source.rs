@@ -15,6 +15,7 @@ const MAY_SERIALISE: &[&str] = &[
     "crates/engine/src/",
     "crates/rig/src/",
     "xtask/src/lab/case.rs",
+    "xtask/src/lab/kernels.rs",
     "xtask/src/rigs/random/corpus.rs",
     "xtask/src/tidy/dependencies.rs",
     "xtask/src/tidy/english/table.rs",
