@@ -1,4 +1,4 @@
-//! What a program needs of the machine that it runs on: its interpreter, its libraries, and versions of symbols.
+//! Needs of a program: its interpreter, its libraries, and the versions of their symbols.
 
 use std::path::Path;
 use std::process::Command;
