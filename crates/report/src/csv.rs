@@ -317,7 +317,7 @@ mod tests {
         run.phases = vec![sample::rw(), sample::phase("read:rnd4k")];
         let text = write(&run);
         let ends: Vec<_> =
-            text.lines().map(|line| line.rsplitn(13, ',').take(12).collect::<Vec<_>>()).collect();
+            text.lines().map(|line| line.rsplitn(14, ',').skip(1).take(12).collect::<Vec<_>>()).collect();
         let all = "140000,88000,120000,340000,60000,31000,77000,410000,15000,402000,980000,5200000";
         assert_eq!(ends[1], all.rsplit(',').collect::<Vec<_>>());
         assert_eq!(ends[2], [""; 12]);
