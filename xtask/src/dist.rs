@@ -29,6 +29,8 @@ use tries::Outcome;
 
 /// File with the sums of all artefacts.
 const SUMS: &str = "SHA256SUMS";
+/// Directory of artefacts below the target directory. Cargo has the name `dist` for its profile.
+const ARTEFACTS: &str = "download";
 /// Directory beside a built program with the documents for packages; `Cargo.toml` of skye has its name.
 const DOCUMENTS: &str = "package";
 const MIB: f64 = 1024.0 * 1024.0;
@@ -95,7 +97,7 @@ struct Choices {
 fn understood(arguments: &[String]) -> Result<Choices, Usage> {
     let mut choices = Choices {
         arch: Arch::X86_64,
-        out: crate::target_directory().join("dist"),
+        out: crate::target_directory().join(ARTEFACTS),
         is_checked: false,
         is_tried: false,
         is_compared: false,
@@ -151,10 +153,7 @@ pub fn command(arguments: &[String]) -> Result<bool> {
 
 /// Builds all artefacts into a directory.
 fn build(source: &Source, tools: &Tools, arch: Arch, out: &Path) -> Result<Artefacts> {
-    if out.exists() {
-        fs::remove_dir_all(out).with_context(|| format!("remove {}", out.display()))?;
-    }
-    fs::create_dir_all(out).with_context(|| format!("make {}", out.display()))?;
+    empty(out)?;
     let fixed = source.build(tools, "skye", arch, Linkage::Static)?;
     let fixed_bytes = fs::read(&fixed.path).context("read the static program")?;
     // A static program of this machine prints the pages; those for another machine have the same text.
@@ -196,6 +195,24 @@ fn build(source: &Source, tools: &Tools, arch: Arch, out: &Path) -> Result<Artef
     all.push((Kind::Rpm, rpm(source, tools, arch, &dynamic, out)?));
     write_sums(out)?;
     Ok(Artefacts { arch, version: source.version.clone(), all, programs: [dynamic, fixed] })
+}
+
+/// Makes the directory, or removes the artefacts of an earlier build from it. Other files stay, and are an error.
+fn empty(out: &Path) -> Result<()> {
+    fs::create_dir_all(out).with_context(|| format!("make {}", out.display()))?;
+    let sums = fs::read_to_string(out.join(SUMS)).unwrap_or_default();
+    let names = sums.lines().filter_map(|line| line.split_once("  ")).map(|(_, name)| name);
+    for name in names.chain([SUMS]).filter(|name| !name.contains('/')) {
+        match fs::remove_file(out.join(name)) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(error).with_context(|| format!("remove {name} from {}", out.display()));
+            }
+            _ => {}
+        }
+    }
+    let mut left = fs::read_dir(out).with_context(|| format!("list {}", out.display()))?;
+    ensure!(left.next().is_none(), "{} has other files; use an empty directory", out.display());
+    Ok(())
 }
 
 /// Makes the package for Debian. Its metadata is in `crates/skye/Cargo.toml`.
@@ -335,6 +352,20 @@ mod tests {
         for wrong in ["--target sparc", "--target", "--out", "x"] {
             assert!(choices(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn only_own_artefacts_are_removed() {
+        let out = tempfile::tempdir().unwrap();
+        let path = out.path().join("new");
+        empty(&path).unwrap();
+        fs::write(path.join("a"), "a").unwrap();
+        write_sums(&path).unwrap();
+        empty(&path).unwrap();
+        assert!(fs::read_dir(&path).unwrap().next().is_none());
+        fs::write(path.join("foreign"), "a").unwrap();
+        assert!(empty(&path).unwrap_err().to_string().contains("other files"));
+        assert!(path.join("foreign").exists());
     }
 
     #[test]

@@ -26,7 +26,7 @@ Usage: cargo xtask COMMAND
                                --quick: few pairs; without names, all but `build` and `clients`
                                --bless: `instructions` rewrites xtask/instructions.toml
   dist [--target x86_64|aarch64] [--out DIR] [--check] [--try] [--compare]
-                               builds programs, packages and an image for download, in target/dist;
+                               builds programs, packages and an image for download, in target/download;
                                --check: builds twice, and compares the bytes;
                                --try: installs, runs and removes each in fresh roots (as root);
                                --compare: speed of the static program against the dynamic one
