@@ -69,8 +69,8 @@ fn random_flags(random: &mut fastrand::Rng) -> String {
             words.push(format!("--test {}", random_test(random)));
         }
     }
-    // Many of these tests have no rounds, or look up no names, and a plan without any is refused.
-    let left_out = ["size", "allow", "precondition", "cold"];
+    // Many of these tests have no rounds, or look up no names, and a plan without any is refused. Memory has no places.
+    let left_out = ["size", "allow", "precondition", "cold", "places"];
     for option in Request::OPTIONS.iter().filter(|option| !left_out.contains(&option.name)) {
         if random.u32(0..3) == 0 {
             words.extend(random.choice(option.examples).map(|example| (*example).to_owned()));
