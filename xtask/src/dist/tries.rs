@@ -82,7 +82,7 @@ pub(super) fn all(tools: &Tools, below: &Path, artefacts: &Artefacts) -> Vec<Try
     }
     tries.untried(".rpm in Fedora or RHEL", "no registry here has such a system".into());
     tries.add("static program in an empty root: quick run".into(), Tries::statically);
-    tries.add("static program in an empty root: -u NAME, from /etc/passwd".into(), Tries::as_user);
+    tries.add("static program in an empty root: bonnie++ -u NAME, from /etc/passwd".into(), Tries::as_user);
     tries.add("static program under mpirun: a refusal by name".into(), Tries::under_mpirun);
     tries.add(format!("image as user {UNKNOWN_USER} on a read-only root: quick run"), Tries::image);
     tries.done
@@ -184,7 +184,7 @@ impl Tries<'_> {
         chown(&bench, Some(4711), Some(4712)).context("give a directory away")?;
         let bench = format!("{DATA}/bench");
         let run = |names: &[&str]| {
-            let test = ["/skye", "run", &bench, "--test", "read:rnd4k", "--size", "1m", "--time", "0.1"];
+            let test = ["/skye", "bonnie++", "-d", &bench, "-s", "2m", "-r", "1", "-n", "0"];
             root.command(&[&test, names].concat())
         };
         quietly(run(&["-u", "ada"]))?;
