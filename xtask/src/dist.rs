@@ -18,6 +18,7 @@ mod tries;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 
 use anyhow::{Context, Result, ensure};
 
@@ -219,6 +220,8 @@ fn empty(out: &Path) -> Result<()> {
 fn deb(source: &Source, tools: &Tools, arch: Arch, program: &Program, out: &Path) -> Result<PathBuf> {
     let path = out.join(format!("skye_{}_{}.deb", source.version, arch.debian()));
     let mut cargo = source.cargo(tools);
+    // It prints the path.
+    cargo.stdout(Stdio::null());
     cargo.args([
         "deb",
         "--quiet",
