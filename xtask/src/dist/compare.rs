@@ -51,6 +51,6 @@ fn rate(program: &Path, test: &str) -> Result<f64> {
     ensure!(output.status.success(), "{command:?}: {}\n{errors}", output.status);
     let text = fs::read_to_string(&document).context("read the document")?;
     let run: Value = serde_json::from_str(&text).context("read the document")?;
-    let rate = &run["phases"][0]["figures"]["rate"]["ops_per_second"];
+    let rate = &run["phases"][0]["rate"]["ops_per_second"];
     rate.as_f64().with_context(|| format!("the document of {test} has no rate"))
 }
