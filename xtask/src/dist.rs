@@ -201,19 +201,19 @@ fn build(source: &Source, tools: &Tools, arch: Arch, out: &Path) -> Result<Artef
 /// Makes the directory, or removes the artefacts of an earlier build from it. Other files stay, and are an error.
 fn empty(out: &Path) -> Result<()> {
     fs::create_dir_all(out).with_context(|| format!("make {}", out.display()))?;
-    let sums = fs::read_to_string(out.join(SUMS)).unwrap_or_default();
-    let names = sums.lines().filter_map(|line| line.split_once("  ")).map(|(_, name)| name);
-    for name in names.chain([SUMS]).filter(|name| !name.contains('/')) {
-        match fs::remove_file(out.join(name)) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                return Err(error).with_context(|| format!("remove {name} from {}", out.display()));
-            }
-            _ => {}
-        }
+    for entry in fs::read_dir(out).with_context(|| format!("list {}", out.display()))? {
+        let path = entry.context("list a directory")?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        ensure!(is_artefact(&name), "{} is no artefact; use another directory", path.display());
+        fs::remove_file(&path).with_context(|| format!("remove {}", path.display()))?;
     }
-    let mut left = fs::read_dir(out).with_context(|| format!("list {}", out.display()))?;
-    ensure!(left.next().is_none(), "{} has other files; use an empty directory", out.display());
     Ok(())
+}
+
+/// Returns true for the names that builds give to their files.
+fn is_artefact(name: &str) -> bool {
+    let is_ours = name.starts_with("skye-") || name.starts_with("skye_");
+    name == SUMS || is_ours && [".tar.zst", ".tar", ".deb", ".rpm"].iter().any(|end| name.ends_with(end))
 }
 
 /// Makes the package for Debian. Its metadata is in `crates/skye/Cargo.toml`.
@@ -362,12 +362,13 @@ mod tests {
         let out = tempfile::tempdir().unwrap();
         let path = out.path().join("new");
         empty(&path).unwrap();
-        fs::write(path.join("a"), "a").unwrap();
-        write_sums(&path).unwrap();
+        for name in ["skye-1.2.3-x86_64-image.tar", "skye_1.2.3_amd64.deb", SUMS] {
+            fs::write(path.join(name), name).unwrap();
+        }
         empty(&path).unwrap();
         assert!(fs::read_dir(&path).unwrap().next().is_none());
         fs::write(path.join("foreign"), "a").unwrap();
-        assert!(empty(&path).unwrap_err().to_string().contains("other files"));
+        assert!(empty(&path).unwrap_err().to_string().contains("is no artefact"));
         assert!(path.join("foreign").exists());
     }
 
