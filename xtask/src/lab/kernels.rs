@@ -190,7 +190,7 @@ mod tests {
             rows.map(|row| row.split(" | ").map(str::to_owned).collect()).collect()
         };
         let rows = tables(&text);
-        let versions: Vec<_> = rows[0][2..rows[0].len() - 1].iter().cloned().collect();
+        let versions: Vec<_> = rows[0][2..rows[0].len() - 1].to_vec();
         assert_eq!(versions.len(), KERNELS.len());
         assert!(versions.is_sorted_by_key(|version| number(version)));
         // The page is that of its own answers, so nothing but a guest can change them.
