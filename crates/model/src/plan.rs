@@ -439,7 +439,10 @@ fn plan_from(
     }
 
     let is_shared_by_clients = clients.is_some();
-    let dataset = plan_dataset(request, &phases, target, machine, room, is_shared_by_clients)?;
+    let mut dataset = plan_dataset(request, &phases, target, machine, room, is_shared_by_clients)?;
+    if let Some(dataset) = dataset.as_mut().filter(|_| !is_shared_by_clients) {
+        dataset.spread = Spread::new(request.places, dataset, room.usable_bytes(), target)?;
+    }
     if let Err(error) = rooms.check_files(&phases, dataset.as_ref()) {
         // The files were chosen before the data was known.
         return match dataset.as_ref().map_or(0, Dataset::file_bytes_max) {

@@ -268,12 +268,12 @@ pieces! {
     pub struct Figures {
         /// The rates, each by its own definition.
         pub rate: Rate [needed],
-        /// Expected range of another run's rate; absent where too few earlier runs of this test in this place are kept.
+        /// The 95 % prediction interval of the rate of another run; absent where too few earlier runs of this test in this place are kept.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        pub prediction_interval: Option<PredictionInterval>,
+        pub prediction_interval: Option<RateRange>,
         /// Rates of earlier runs whose data lay in other places; absent where none are kept.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        pub rates_elsewhere: Option<RatesElsewhere>,
+        pub rates_elsewhere: Option<RateRange>,
         /// Rates of the clients together and of each; absent in a run without clients. The headline is that of the time
         /// in which every client worked.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -634,23 +634,13 @@ document! {
         pub kernel_share: Option<f64>,
     }
 
-    /// The 95 % prediction interval of the rate of another run.
-    pub struct PredictionInterval {
-        /// Number of runs that it comes from, this one included.
+    /// A range of rates from several runs of a test on the same file system.
+    pub struct RateRange {
+        /// Number of runs that it comes from.
         pub runs: u64,
         /// Its lower end.
         pub low_ops_per_second: f64,
         /// Its upper end.
-        pub high_ops_per_second: f64,
-    }
-
-    /// Rates of earlier runs of a test on the same file system, whose data lay in other places.
-    pub struct RatesElsewhere {
-        /// Number of these runs.
-        pub runs: u64,
-        /// The lowest rate.
-        pub low_ops_per_second: f64,
-        /// The highest.
         pub high_ops_per_second: f64,
     }
 

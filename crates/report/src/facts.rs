@@ -104,9 +104,7 @@ impl Value {
             (Self::Words(one), Self::Words(other)) => {
                 one.iter().collect::<BTreeSet<_>>() == other.iter().collect::<BTreeSet<_>>()
             }
-            (Self::Places(one), Self::Places(other)) => {
-                2 * Place::common_bytes(one, other) >= Place::bytes(one).min(Place::bytes(other))
-            }
+            (Self::Places(one), Self::Places(other)) => Place::are_same(one, other),
             _ => self == other,
         }
     }

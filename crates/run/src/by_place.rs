@@ -5,7 +5,7 @@ use engine::regions::{REGIONS, RegionSum, RegionSums, Regions};
 use model::run::{LatencyByPlace, Place, PlaceLatency};
 use observe::ExtentAddress;
 
-use crate::extents::place;
+use crate::extents::DataExtents;
 
 /// Most workers whose latencies are kept by region. Each takes 32 KiB.
 const WORKERS_MAX: usize = 256;
@@ -54,13 +54,9 @@ impl RegionSeries {
 }
 
 /// Compares the places of the files whose extents are given. Returns `None` if there is one place only, or too few operations.
-pub fn compare(
-    series: &[RegionSeries],
-    regions: Regions,
-    files: &[Vec<ExtentAddress>],
-) -> Option<LatencyByPlace> {
-    let places = divided(Place::merged(files.iter().flatten().map(place).collect()));
-    let place_of_region = places_of_regions(regions, files, &places);
+pub fn compare(series: &[RegionSeries], regions: Regions, extents: &DataExtents) -> Option<LatencyByPlace> {
+    let places = divided(extents.places());
+    let place_of_region = places_of_regions(regions, &extents.addresses, &places);
     // The slices of all workers have one length after the same time.
     let slice_ns = series.iter().map(|series| series.slice_ns).max()?;
     let mut sums = vec![RegionSum::default(); places.len()];
@@ -172,9 +168,10 @@ mod tests {
             address_bytes: address * MIB,
             length_bytes: 32 * MIB,
         };
-        let files = vec![vec![extent(0, 1032), extent(32, 1000)]];
+        let addresses = vec![vec![extent(0, 1032), extent(32, 1000)]];
+        let extents = DataExtents { addresses, shares: None };
         for seconds in [3, 70] {
-            let found = compare(&measured(3, seconds), Regions::new(1, 64 * MIB), &files).unwrap();
+            let found = compare(&measured(3, seconds), Regions::new(1, 64 * MIB), &extents).unwrap();
             assert_eq!(found.places.len(), Place::MOST);
             let [fast, slow] = found.extremes().unwrap();
             assert!(slow.place.end_bytes <= 1032 * MIB && fast.place.start_bytes >= 1032 * MIB, "{found:?}");

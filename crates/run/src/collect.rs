@@ -234,10 +234,7 @@ impl Collector {
         }
         let buckets: Vec<_> = delta.latencies.buckets().collect();
         buckets.iter().for_each(|(upper_ns, count)| self.operations.add(*upper_ns, *count));
-        // A worker notices the end of an interval a little late, but the middle of its delta lies in the
-        // right interval.
-        let middle_ns = delta.start_ns / 2 + delta.end_ns / 2;
-        let interval = self.interval(middle_ns.saturating_sub(phase_start_ns));
+        let interval = self.interval(middle_ns(delta, phase_start_ns));
         interval.ops += delta.ops;
         interval.bytes += delta.bytes;
         merge_buckets(&mut interval.histogram, &buckets);
@@ -245,9 +242,9 @@ impl Collector {
 
     /// Adds the latencies by region of a worker's delta, to which [`add`](Self::add) adds all else.
     pub fn add_regions(&mut self, worker: usize, delta: &Delta, phase_start_ns: u64) {
-        let Some(series) = self.by_region.get_mut(worker) else { return };
-        let middle_ns = delta.start_ns / 2 + delta.end_ns / 2;
-        series.add(&delta.regions, middle_ns.saturating_sub(phase_start_ns));
+        if let Some(series) = self.by_region.get_mut(worker) {
+            series.add(&delta.regions, middle_ns(delta, phase_start_ns));
+        }
     }
 
     /// Closes rounds that are over after `elapsed_ns`. Returns true once a test that has rounds is steady.
@@ -331,6 +328,12 @@ impl Collector {
         merged.iter_mut().for_each(|interval| interval.length_ns = length_ns);
         self.intervals = merged;
     }
+}
+
+/// Returns the middle of a delta, from the start of its phase. A worker notices the end of an interval a little late, but the
+/// middle of its delta lies in the right interval.
+fn middle_ns(delta: &Delta, phase_start_ns: u64) -> u64 {
+    (delta.start_ns / 2 + delta.end_ns / 2).saturating_sub(phase_start_ns)
 }
 
 /// Merges two ascending lists of buckets.

@@ -315,8 +315,7 @@ fn run(
     measure(task, data, pool, drive, group.as_deref_mut(), &mut outcome);
     drive.collected.end_rounds(outcome.last_done_ns);
     let regions = span.layout.regions(files.len() as u64);
-    outcome.latency_by_place =
-        by_place::compare(&drive.collected.by_region, regions, &outcome.extents.addresses);
+    outcome.latency_by_place = by_place::compare(&drive.collected.by_region, regions, &outcome.extents);
     if outcome.failure.is_none() {
         task.budget.give_back(taken_bytes.saturating_sub(drive.collected.written_bytes));
     }

@@ -31,6 +31,10 @@ impl DataExtents {
 
     /// Returns the places of the data; none if they are not known.
     pub fn places(&self) -> Vec<Place> {
+        let place = |extent: &ExtentAddress| {
+            let start_bytes = extent.address_bytes;
+            Place { start_bytes, end_bytes: start_bytes.saturating_add(extent.length_bytes) }
+        };
         Place::merged(self.addresses.iter().flatten().map(place).collect())
     }
 }
@@ -44,10 +48,4 @@ fn shares(found: &[FileExtents], length_bytes: u64) -> Extents {
         encoded_share: share(|file| file.encoded_bytes),
         extents: sum(|file| file.extents),
     }
-}
-
-/// Returns the place of an extent.
-pub fn place(extent: &ExtentAddress) -> Place {
-    let start_bytes = extent.address_bytes;
-    Place { start_bytes, end_bytes: start_bytes.saturating_add(extent.length_bytes) }
 }

@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use model::health::RunStore;
-use model::run::{Environment, PhaseRecord, Place, PredictionInterval, RatesElsewhere, Status};
+use model::run::{Environment, PhaseRecord, Place, RateRange, Status};
 use model::target::Target;
 use model::{Plan, Run, UserError};
 use run::hang_detection;
@@ -329,21 +329,15 @@ impl EarlierRuns {
         })
     }
 
-    /// Returns the rates of earlier runs of that test in other places, with less than half of their bytes in common. `None`
-    /// without any.
-    pub fn elsewhere(&self, record: &PhaseRecord) -> Option<RatesElsewhere> {
-        let own = &record.seen.places;
-        let is_elsewhere = |phase: &&PhaseRecord| {
-            let other = &phase.seen.places;
-            let least = Place::bytes(own).min(Place::bytes(other));
-            least > 0 && 2 * Place::common_bytes(own, other) < least
-        };
+    /// Returns the rates of earlier runs of that test in other places; `None` without any.
+    pub fn elsewhere(&self, record: &PhaseRecord) -> Option<RateRange> {
+        let is_elsewhere = |phase: &&PhaseRecord| !Place::are_same(&record.seen.places, &phase.seen.places);
         let rates: Vec<f64> = self
             .runs_of(record)
             .filter(is_elsewhere)
             .filter_map(|phase| phase.figures.rate.ops_per_second)
             .collect();
-        Some(RatesElsewhere {
+        Some(RateRange {
             runs: rates.len() as u64,
             low_ops_per_second: rates.iter().copied().reduce(f64::min)?,
             high_ops_per_second: rates.iter().copied().reduce(f64::max)?,
@@ -351,13 +345,13 @@ impl EarlierRuns {
     }
 
     /// Returns the range in which another run's rate of that test is expected; `None` where too few runs are kept.
-    pub fn next_after(&self, record: &PhaseRecord) -> Option<PredictionInterval> {
+    pub fn next_after(&self, record: &PhaseRecord) -> Option<RateRange> {
         let rates: Vec<f64> = std::iter::once(record)
             .chain(self.runs_of(record))
             .filter_map(|phase| phase.figures.rate.ops_per_second)
             .collect();
         let next = stats::prediction_interval(&rates).filter(|_| rates.len() >= RUNS_MIN)?;
-        Some(PredictionInterval {
+        Some(RateRange {
             runs: rates.len() as u64,
             low_ops_per_second: next.low,
             high_ops_per_second: next.high,

@@ -6,7 +6,7 @@ use model::finding::Finding;
 use model::layer::LayerKind;
 use model::request::Seconds;
 use model::run::{
-    CompressibleProbe, Helper, Mark, Mode, RatesElsewhere, Reread, RoundRecord, RoundsWindow, SteadyRound,
+    CompressibleProbe, Helper, Mark, Mode, RateRange, Reread, RoundRecord, RoundsWindow, SteadyRound,
     SystemUse, Trust, UntilSteady,
 };
 use model::size::Size;
@@ -803,7 +803,7 @@ examples! {
     slow_place_on_disk: uneven_places REMARK, "write:rnd4k",
         |w| w.record.seen.latency_by_place = Some(two_places(2.4, 2.2));
     runs_in_other_places_faster: uneven_places REMARK, "write:rnd4k",
-        |w| w.record.figures.rates_elsewhere = Some(RatesElsewhere {
+        |w| w.record.figures.rates_elsewhere = Some(RateRange {
             runs: 3,
             low_ops_per_second: 0.9 * w.record.figures.rate.ops_per_second.unwrap(),
             high_ops_per_second: 2.5 * w.record.figures.rate.ops_per_second.unwrap(),

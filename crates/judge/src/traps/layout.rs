@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use model::advice::Advice;
 use model::figure::{Bytes, Count, Mean, MemoryBytes, OpsPerSecond};
 use model::finding::{DEVIATION_MIN, Finding};
-use model::run::RatesElsewhere;
+use model::run::RateRange;
 use model::target::{Device, DeviceKind};
 
 use crate::{JudgeInput, TrapFinding};
@@ -99,11 +99,9 @@ fn uneven_places(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let inside = record.seen.latency_by_place.as_ref().filter(|found| found.ratio_low > 1.0 + DEVIATION_MIN);
     let finding = match (inside, &record.figures.rates_elsewhere, record.figures.rate.ops_per_second) {
         (Some(found), ..) => Finding::PlacesDiffer { ratio: Mean(found.ratio) },
-        (
-            None,
-            Some(RatesElsewhere { runs, low_ops_per_second: low, high_ops_per_second: high }),
-            Some(own),
-        ) if high.max(own) > ELSEWHERE_RATIO_MIN * low.min(own) => {
+        (None, Some(RateRange { runs, low_ops_per_second: low, high_ops_per_second: high }), Some(own))
+            if high.max(own) > ELSEWHERE_RATIO_MIN * low.min(own) =>
+        {
             let runs = Count(*runs);
             let [low_ops_per_second, high_ops_per_second] = [*low, *high].map(OpsPerSecond);
             Finding::OtherPlaces { runs, low_ops_per_second, high_ops_per_second }

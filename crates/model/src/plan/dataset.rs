@@ -316,7 +316,6 @@ pub(super) fn plan_dataset(
     let filled_bytes = request.precondition.map(|_| FILL_BLOCK_BYTES);
     let unit_bytes = unit_bytes(phases, filled_bytes);
     if target.is_used_read_only() {
-        Spread::new(request.places, &[], 0, 0, target)?;
         return existing_dataset(request, phases, target, machine, unit_bytes);
     }
     let is_erased = target.erased.is_some();
@@ -393,11 +392,6 @@ pub(super) fn plan_dataset(
         };
         return Err(refuse(cause).help(room.help(needed, less)));
     }
-    let data_bytes = size_bytes.saturating_mul(copies);
-    let spread = match is_shared_by_clients {
-        true => None,
-        false => Spread::new(request.places, &groups, data_bytes, room.usable_bytes(), target)?,
-    };
     Ok(Some(Dataset {
         size_bytes_max: size_bytes,
         size_bytes_min: least,
@@ -407,7 +401,7 @@ pub(super) fn plan_dataset(
         stamp_interval_bytes: block_sizes(phases).fold(page_bytes(), greatest_common_divisor),
         is_existing: false,
         is_shared_by_clients,
-        spread,
+        spread: None,
     }))
 }
 

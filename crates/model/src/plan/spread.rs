@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::DataGroup;
+use super::Dataset;
 use crate::target::{Backing, Target, TargetKind};
 use crate::user_error::UserError;
 
@@ -27,21 +27,21 @@ const SPREAD_DIVISOR: u64 = 8;
 const SPAN_DIVISOR: u64 = 2;
 
 impl Spread {
-    /// Returns the spread of files that take `data_bytes` together, of which the run may use `usable_bytes`. It is `None` for
-    /// a data set that stays where the file system puts it.
+    /// Returns the spread of the files of a data set, if the run may use `usable_bytes`. It is `None` where the file system
+    /// chooses.
     ///
     /// # Errors
     /// Fails if the user requested places that cannot be chosen.
     pub(super) fn new(
         requested: Option<u32>,
-        groups: &[DataGroup],
-        data_bytes: u64,
+        dataset: &Dataset,
         usable_bytes: u64,
         target: &Target,
     ) -> Result<Option<Self>, UserError> {
         let places = requested.unwrap_or(PLACES);
-        let files: u64 =
-            groups.iter().filter(|group| !group.is_fresh).map(|group| u64::from(group.files)).sum();
+        let made = dataset.groups.iter().filter(|group| !group.is_fresh);
+        let files: u64 = made.map(|group| u64::from(group.files)).sum();
+        let data_bytes = dataset.file_bytes_max();
         let span_bytes = usable_bytes.saturating_sub(data_bytes) / SPAN_DIVISOR / files.max(1);
         let refusal = if !(1..=PLACES_MAX).contains(&places) {
             Some(("that number is out of range", format!("use --places 1 to {PLACES_MAX}")))

@@ -79,12 +79,17 @@ impl Place {
     }
 
     /// Returns the bytes of places that do not overlap.
-    pub fn bytes(places: &[Self]) -> u64 {
+    fn bytes(places: &[Self]) -> u64 {
         places.iter().map(|place| place.end_bytes.saturating_sub(place.start_bytes)).sum()
     }
 
+    /// Returns true if two such lists are the same place: at least half of the bytes of the smaller one are in common.
+    pub fn are_same(one: &[Self], other: &[Self]) -> bool {
+        2 * Self::common_bytes(one, other) >= Self::bytes(one).min(Self::bytes(other))
+    }
+
     /// Returns the bytes that two such lists of places have in common.
-    pub fn common_bytes(one: &[Self], other: &[Self]) -> u64 {
+    fn common_bytes(one: &[Self], other: &[Self]) -> u64 {
         let common = |a: &Self, b: &Self| {
             a.end_bytes.min(b.end_bytes).saturating_sub(a.start_bytes.max(b.start_bytes))
         };
@@ -116,5 +121,6 @@ mod tests {
         let (one, other) = (vec![place(0, 12), place(50, 80)], vec![place(0, 10), place(100, 130)]);
         assert_eq!(Place::common_bytes(&one, &other), 10 * GIB);
         assert_eq!(Place::bytes(&other), 40 * GIB);
+        assert!(!Place::are_same(&one, &other) && Place::are_same(&one, &[place(0, 6)]));
     }
 }

@@ -74,7 +74,7 @@ fn many_clients_share_a_small_volume() {
 }
 
 /// Measures in a file system. Returns the run, with the MiB that were free before it and the fewest while it ran.
-fn watched(fs: &LoopFs, words: &str) -> (Output, u64, u64) {
+pub fn watched(fs: &LoopFs, words: &str) -> (Output, u64, u64) {
     let free_mib = || observe::space(fs.path()).unwrap().free_bytes >> 20;
     let (before_mib, mut least_mib) = (free_mib(), u64::MAX);
     let mut running = skye().arg("run").arg(fs.path()).words(words).spawn();

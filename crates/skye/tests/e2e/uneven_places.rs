@@ -3,6 +3,7 @@
 use rig::{FuseSpec, Rig, Spec};
 use serde_json::Value;
 
+use crate::places::watched;
 use crate::support::mounts::LoopFs;
 use crate::support::program::{Output, assert_nothing_left, document, rig_program, skye};
 
@@ -79,15 +80,8 @@ fn file_lies_in_as_many_places_as_requested() {
 fn full_file_system_keeps_its_reserve_while_files_spread() {
     xtask::require!(root, loop, ext4);
     let ext4 = LoopFs::new("ext4", 1024, &[], "");
-    let free_mib = || observe::space(ext4.path()).unwrap().free_bytes >> 20;
-    let (before_mib, mut least_mib) = (free_mib(), u64::MAX);
     let words = "--size 64m --places 8 --time 0.3 --no-probe --allow busy --test read:rnd4k";
-    let mut running = skye().arg("run").arg(ext4.path()).words(words).spawn();
-    running.wait_until(|| {
-        least_mib = least_mib.min(free_mib());
-        false
-    });
-    running.wait().did_not_panic().exits(0);
+    let (ran, before_mib, least_mib) = watched(&ext4, words);
+    ran.exits(0);
     assert!(least_mib > before_mib / 4, "{least_mib} of {before_mib} MiB were free");
-    assert_nothing_left(ext4.path());
 }
