@@ -23,13 +23,11 @@ use std::process::Stdio;
 use anyhow::{Context, Result, ensure};
 
 use crate::Usage;
-use archive::{Files, PROGRAM};
+use archive::{Files, PROGRAM, SUMS};
 use program::{Arch, Linkage, Program, Source};
 use tools::{Tools, run};
 use tries::Outcome;
 
-/// File with the sums of all artefacts.
-const SUMS: &str = "SHA256SUMS";
 /// Directory of artefacts below the target directory. Cargo has the name `dist` for its profile.
 const ARTEFACTS: &str = "download";
 /// Directory beside a built program with the documents for packages; `Cargo.toml` of skye has its name.
@@ -249,17 +247,14 @@ fn rpm(source: &Source, tools: &Tools, arch: Arch, program: &Program, out: &Path
     Ok(path)
 }
 
-/// Lists all files of the directory in `SHA256SUMS`, in the form that `sha256sum --check` reads.
+/// Lists the sums of all files of the directory.
 fn write_sums(out: &Path) -> Result<()> {
     let entries = fs::read_dir(out).with_context(|| format!("list {}", out.display()))?;
-    let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
-    paths.sort();
-    let mut sums = String::new();
-    for path in paths {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        sums += &format!("{}  {name}\n", archive::sha256(&path)?);
+    let mut files = Files::default();
+    for entry in entries.flatten() {
+        files.add_copy(entry.file_name().to_string_lossy(), archive::DATA, &entry.path())?;
     }
-    fs::write(out.join(SUMS), sums).with_context(|| format!("write {SUMS}"))
+    fs::write(out.join(SUMS), files.sums()?).with_context(|| format!("write {SUMS}"))
 }
 
 fn mib(path: &Path) -> Result<f64> {

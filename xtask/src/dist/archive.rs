@@ -9,6 +9,8 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use flate2::{Compression, GzBuilder};
 
+/// Name of the file with the sums of all others.
+pub(super) const SUMS: &str = "SHA256SUMS";
 /// Mode of a program.
 pub(super) const PROGRAM: u32 = 0o755;
 /// Mode of other files.
@@ -38,14 +40,16 @@ impl Files {
         self.files.iter().map(|(path, (_, content))| (path.as_str(), content.as_slice()))
     }
 
-    /// Adds `SHA256SUMS`, which lists all other files.
+    /// Adds [`SUMS`], which lists all other files.
     pub fn add_sums(&mut self) -> Result<()> {
-        let mut sums = String::new();
-        for (path, content) in self.iter() {
-            sums += &format!("{}  {path}\n", sha256_of(content)?);
-        }
-        self.add("SHA256SUMS", DATA, sums);
+        let sums = self.sums()?;
+        self.add(SUMS, DATA, sums);
         Ok(())
+    }
+
+    /// Returns the sum of each file, in the form that `sha256sum --check` reads.
+    pub fn sums(&self) -> Result<String> {
+        self.iter().map(|(path, content)| Ok(format!("{}  {path}\n", sha256_of(content)?))).collect()
     }
 
     /// Returns the files as an archive of tar, below a directory; an empty name is the root of the archive.
@@ -88,21 +92,16 @@ pub(super) fn gzip(bytes: &[u8]) -> Result<Vec<u8>> {
     packed.write_all(bytes).and_then(|()| packed.finish()).context("compress by gzip")
 }
 
-/// Returns the SHA-256 of a file, in hexadecimal digits.
-pub(super) fn sha256(path: &Path) -> Result<String> {
-    let output = Command::new("sha256sum").arg("--").arg(path).output().context("run sha256sum")?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    // A name with unusual characters has a backslash before its sum.
-    let sum = text.trim_start_matches('\\').split(' ').next().unwrap_or_default();
-    ensure!(output.status.success() && sum.len() == 64, "sha256sum {}: {}", path.display(), output.status);
-    Ok(sum.to_owned())
-}
-
 /// Returns the SHA-256 of these bytes, in hexadecimal digits.
 pub(super) fn sha256_of(bytes: &[u8]) -> Result<String> {
     let file = tempfile::NamedTempFile::new().context("make a temporary file")?;
     fs::write(file.path(), bytes).context("write a temporary file")?;
-    sha256(file.path())
+    let output = Command::new("sha256sum").arg("--").arg(file.path()).output().context("run sha256sum")?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    // A name with unusual characters has a backslash before its sum.
+    let sum = text.trim_start_matches('\\').split(' ').next().unwrap_or_default();
+    ensure!(output.status.success() && sum.len() == 64, "sha256sum: {}", output.status);
+    Ok(sum.to_owned())
 }
 
 #[cfg(test)]

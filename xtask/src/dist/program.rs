@@ -80,14 +80,11 @@ impl Source {
             let mut git = Command::new("git");
             Ok(output(git.args(words).current_dir(root).env("TZ", "UTC0"))?.trim().to_owned())
         };
-        let manifest: toml::Table =
-            fs::read_to_string(root.join("Cargo.toml")).context("read Cargo.toml")?.parse()?;
-        let version =
-            manifest["workspace"]["package"]["version"].as_str().context("a version in Cargo.toml")?;
         Ok(Self {
             root: root.to_owned(),
             target,
-            version: version.to_owned(),
+            // All crates of the workspace have one version.
+            version: env!("CARGO_PKG_VERSION").into(),
             commit: git(&["rev-parse", "HEAD"])?,
             seconds: git(&["log", "-1", "--format=%ct"])?.parse().context("time of the commit")?,
             created: git(&["log", "-1", "--format=%cd", "--date=format-local:%Y-%m-%dT%H:%M:%SZ"])?,

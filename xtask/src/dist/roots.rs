@@ -32,6 +32,10 @@ cd /
 exec chroot --userspec="$user" "$root" "$@"
 "#;
 
+/// Name of the script in a command, and number of its words before those of the program.
+pub(super) const ENTERING: &str = "enter";
+pub(super) const ENTERING_WORDS: usize = 4;
+
 /// A root file system.
 #[derive(Debug)]
 pub(super) struct Root {
@@ -116,7 +120,7 @@ impl Root {
             "-euc",
             ENTER,
         ]);
-        command.arg("enter").arg(self.path()).arg(self.data());
+        command.arg(ENTERING).arg(self.path()).arg(self.data());
         command
             .arg(if self.is_writable { "yes" } else { "no" })
             .arg(format!("{0}:{0}", self.user))

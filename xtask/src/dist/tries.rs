@@ -1,5 +1,7 @@
 //! Tries of all artefacts as a user would: install, measure, remove, in fresh roots without a compiler.
 
+use std::borrow::Cow;
+use std::ffi::OsStr;
 use std::fs;
 use std::io::Read;
 use std::os::unix::fs::chown;
@@ -12,7 +14,7 @@ use serde_json::Value;
 
 use super::archive::sha256_of;
 use super::program::{Arch, GLIBC};
-use super::roots::{self, DATA, Root, ensure_same};
+use super::roots::{self, DATA, ENTERING, ENTERING_WORDS, Root, ensure_same};
 use super::tools::{Tools, output, run};
 use super::{Artefacts, Kind};
 
@@ -238,9 +240,15 @@ fn quietly(mut command: Command) -> Result<()> {
     let output = command.stdin(Stdio::null()).output().with_context(|| format!("run {command:?}"))?;
     let [stdout, stderr] =
         [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
-    let words: Vec<_> = command.get_args().skip(13).map(|word| word.to_string_lossy()).collect();
-    ensure!(output.status.success(), "{}: {}\n{stdout}{stderr}", words.join(" "), output.status);
+    ensure!(output.status.success(), "{}: {}\n{stdout}{stderr}", words(&command).join(" "), output.status);
     Ok(())
+}
+
+/// Returns the words of a command, without those that enter a root.
+fn words(command: &Command) -> Vec<Cow<'_, str>> {
+    let words = || std::iter::once(command.get_program()).chain(command.get_args());
+    let entering = words().position(|word| word == ENTERING).map_or(0, |at| at + 1 + ENTERING_WORDS);
+    words().skip(entering).map(OsStr::to_string_lossy).collect()
 }
 
 /// Runs a command that must fail with this text.
@@ -290,20 +298,12 @@ fn unpack_image(image: &[u8], arch: Arch, to: &Path) -> Result<String> {
     config["config"]["Entrypoint"][0].as_str().map(String::from).context("an entry point")
 }
 
-/// Returns true if these tries leave no mount behind.
-///
-/// # Errors
-/// The table of mounts cannot be read.
-pub(super) fn has_no_mounts(below: &Path) -> Result<bool> {
-    let mounts = fs::read_to_string("/proc/self/mountinfo").context("read the mounts")?;
-    Ok(!mounts.contains(&*below.to_string_lossy()))
-}
-
 /// Removes the directory of all tries.
 ///
 /// # Errors
 /// It has mounts, or a file cannot be removed.
 pub(super) fn remove(below: &Path) -> Result<()> {
-    ensure!(has_no_mounts(below)?, "mounts are left below {}", below.display());
+    let mounts = fs::read_to_string("/proc/self/mountinfo").context("read the mounts")?;
+    ensure!(!mounts.contains(&*below.to_string_lossy()), "mounts are left below {}", below.display());
     run(Command::new("rm").args(["-rf", "--one-file-system"]).arg(below))
 }
