@@ -18,6 +18,7 @@ pub mod dist;
 pub mod docs;
 pub mod lab;
 mod limiters;
+mod metadata;
 pub mod packages;
 pub mod pairs;
 pub mod release;

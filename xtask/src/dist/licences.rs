@@ -5,10 +5,10 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use serde::Deserialize;
 
 use super::program::Source;
-use super::tools::{Tools, output};
+use super::tools::Tools;
+use crate::metadata::{Dependency, Metadata, Package};
 
 /// How the names of files with licences begin, in upper case.
 const NAMES: &[&str] = &["LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "NOTICE", "UNLICENSE"];
@@ -18,52 +18,12 @@ The program also has code of Rust's standard library (MIT OR Apache-2.0). A stat
 2005-2020 Rich Felker, et al.) or of glibc (LGPL-2.1-or-later, whose sources each distribution of Linux has).
 ";
 
-#[derive(Debug, Deserialize)]
-struct Metadata {
-    packages: Vec<Package>,
-    resolve: Resolve,
-}
-
-#[derive(Debug, Deserialize)]
-struct Package {
-    id: String,
-    name: String,
-    version: String,
-    license: Option<String>,
-    source: Option<String>,
-    manifest_path: String,
-}
-
-#[derive(Debug, Deserialize)]
-struct Resolve {
-    nodes: Vec<Node>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Node {
-    id: String,
-    deps: Vec<Dependency>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Dependency {
-    pkg: String,
-    dep_kinds: Vec<Kind>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Kind {
-    kind: Option<String>,
-}
-
 /// Returns the list of crates with their licences, and the text of each licence once.
 ///
 /// # Errors
 /// Cargo does not list the crates, or a file cannot be read.
 pub(super) fn text(source: &Source, tools: &Tools, triple: &str) -> Result<String> {
-    let mut cargo = source.cargo(tools);
-    cargo.args(["metadata", "--quiet", "--locked", "--format-version", "1", "--filter-platform", triple]);
-    let metadata: Metadata = serde_json::from_str(&output(&mut cargo)?).context("read cargo metadata")?;
+    let metadata = Metadata::read(&mut source.cargo(tools), triple)?;
     let used = used_by(&metadata, "skye");
     let mut list = String::from("skye has code of these crates:\n\n");
     let mut texts: BTreeMap<String, Vec<&str>> = BTreeMap::new();
@@ -131,7 +91,7 @@ mod tests {
     #[test]
     fn only_crates_of_the_program_are_used() {
         let metadata: Metadata = serde_json::from_str(
-            r#"{"packages": [
+            r#"{"workspace_members": ["1"], "packages": [
                 {"id": "1", "name": "skye", "version": "1.0.0", "license": null, "source": null, "manifest_path": "/a/Cargo.toml"}
             ], "resolve": {"nodes": [
                 {"id": "1", "deps": [{"pkg": "2", "dep_kinds": [{"kind": null}]}, {"pkg": "3", "dep_kinds": [{"kind": "dev"}]}]},

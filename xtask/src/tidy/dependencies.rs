@@ -3,9 +3,11 @@
 use std::path::Path;
 use std::process::Command;
 
+use anyhow::{Context, Result};
 use serde::Deserialize;
 
 use super::Tree;
+use crate::metadata::{Metadata, Package};
 
 /// File with the rules of cargo-deny.
 const RULES: &str = "deny.toml";
@@ -21,22 +23,6 @@ struct Licences {
     allow: Vec<String>,
 }
 
-/// Part of the output of `cargo metadata` that this rule checks.
-#[derive(Debug, Deserialize)]
-struct Metadata {
-    packages: Vec<Package>,
-    workspace_members: Vec<String>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Package {
-    id: String,
-    name: String,
-    version: String,
-    license: Option<String>,
-    source: Option<String>,
-}
-
 /// Checks all crates that a build for this machine has, with those of tests.
 pub(super) fn licences_and_sources(tree: &Tree) -> Vec<String> {
     let Some(file) = tree.get(RULES) else { return vec![format!("{RULES}: is missing")] };
@@ -46,26 +32,18 @@ pub(super) fn licences_and_sources(tree: &Tree) -> Vec<String> {
     };
     match metadata(crate::root()) {
         Ok(metadata) => complaints(&deny, &metadata),
-        Err(problem) => vec![format!("cargo metadata: {problem}")],
+        Err(problem) => vec![format!("{problem:#}")],
     }
 }
 
-/// Returns the crates of a workspace. Those of other systems stay out: they need not be on this machine.
-fn metadata(root: &Path) -> Result<Metadata, String> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let run = |words: &[&str]| {
-        let output = Command::new(&cargo).args(words).current_dir(root).output();
-        let output = output.map_err(|error| error.to_string())?;
-        match output.status.success() {
-            true => Ok(output.stdout),
-            false => Err(String::from_utf8_lossy(&output.stderr).trim().to_owned()),
-        }
-    };
-    let version = run(&["-vV"])?;
-    let version = String::from_utf8_lossy(&version);
-    let host = version.lines().find_map(|line| line.strip_prefix("host: ")).ok_or("cargo -vV has no host")?;
-    let words = ["metadata", "--offline", "--locked", "--format-version", "1", "--filter-platform", host];
-    serde_json::from_slice(&run(&words)?).map_err(|error| error.to_string())
+/// Returns the crates that a build for this machine has.
+fn metadata(root: &Path) -> Result<Metadata> {
+    let mut cargo = Command::new(crate::cargo());
+    let output = cargo.arg("-vV").output().context("run cargo -vV")?;
+    let version = String::from_utf8_lossy(&output.stdout);
+    let host =
+        version.lines().find_map(|line| line.strip_prefix("host: ")).context("cargo -vV has no host")?;
+    Metadata::read(Command::new(crate::cargo()).current_dir(root), host)
 }
 
 fn complaints(deny: &Deny, metadata: &Metadata) -> Vec<String> {
@@ -153,6 +131,7 @@ fn one(words: &mut Words<'_>, is_allowed: &dyn Fn(&str) -> bool) -> Result<bool,
 mod tests {
     use super::super::{NONE, tree};
     use super::*;
+    use crate::metadata::Resolve;
 
     const REGISTRY: &str = "registry+https://example.org/index";
 
@@ -165,9 +144,11 @@ mod tests {
             version: "1.0.0".into(),
             license: (!license.is_empty()).then(|| (*license).to_owned()),
             source: (!source.is_empty()).then(|| (*source).to_owned()),
+            manifest_path: "/a/Cargo.toml".into(),
         };
         let packages = packages.iter().map(package).collect();
-        complaints(&deny, &Metadata { packages, workspace_members: vec!["id of MIT".into()] })
+        let resolve = Resolve { nodes: Vec::new() };
+        complaints(&deny, &Metadata { packages, workspace_members: vec!["id of MIT".into()], resolve })
     }
 
     #[test]

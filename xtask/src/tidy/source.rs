@@ -14,7 +14,7 @@ const MAY_SERIALISE: &[&str] = &[
     "crates/fleet/",
     "crates/engine/src/",
     "crates/rig/src/",
-    "xtask/src/dist/licences.rs",
+    "xtask/src/metadata.rs",
     "xtask/src/lab/case.rs",
     "xtask/src/lab/kernels.rs",
     "xtask/src/rigs/random/corpus.rs",
