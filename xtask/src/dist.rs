@@ -135,7 +135,12 @@ pub fn command(arguments: &[String]) -> Result<bool> {
     let mut is_good = within_limits(&artefacts)?;
     let scratch = target.join("dist-tmp");
     if choices.is_checked {
-        is_good &= is_reproducible(&source, &tools, choices.arch, &out, &scratch)?;
+        let checked = is_reproducible(&source, &tools, choices.arch, &out, &scratch);
+        // Artefacts that differ stay for a look at them.
+        if !matches!(checked, Ok(false)) {
+            tries::remove(&scratch)?;
+        }
+        is_good &= checked?;
     }
     if choices.is_tried {
         let tries = tries::all(&tools, &scratch, &artefacts);
@@ -309,9 +314,6 @@ fn is_reproducible(source: &Source, tools: &Tools, arch: Arch, out: &Path, scrat
             "two builds differ: {different:#?}\n{other}\nthe second ones are in {}",
             second.display()
         ),
-    }
-    if different.is_empty() {
-        tries::remove(scratch)?;
     }
     Ok(different.is_empty())
 }

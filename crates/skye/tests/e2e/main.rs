@@ -44,9 +44,10 @@ mod replay;
 mod sent;
 mod setting_commands;
 mod signals;
+mod spread;
 mod support_works;
 mod trend;
-mod uneven_places;
+
 mod waits;
 mod weight;
 mod write_limit;

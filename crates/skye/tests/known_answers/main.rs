@@ -2,7 +2,7 @@
 //!
 //! A rate is compared with a limit of the rig, never with the speed of this machine. If the run itself has recorded a
 //! disturbance by other processes, a wrong answer is measured again ([`quiet`]). One test runs at a time, and nothing
-//! else beside it, so these tests are a separate program. Those in [`waiting`] run two at a time, by themselves.
+//! else beside it, so these tests are a separate program. Those in [`waiting`] run three at a time, by themselves.
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stderr)]
 
 mod clients;

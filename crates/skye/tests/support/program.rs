@@ -7,6 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Once;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -197,16 +198,7 @@ impl Skye {
         if !self.stdout_is_set {
             self.command.stdout(Stdio::piped());
         }
-        let as_usual = || {
-            for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT] {
-                // SAFETY: it changes how this process takes a signal, and no memory.
-                unsafe { libc::signal(signal, libc::SIG_DFL) };
-            }
-            Ok(())
-        };
-        // The tests may have been started with some signals ignored: a shell ignores them for background processes.
-        // SAFETY: between fork and exec it only makes system calls, and allocates nothing.
-        unsafe { self.command.pre_exec(as_usual) };
+        handle_ignored_signals();
         let mut child = self.command.spawn().expect("the program starts");
         let stdout = if self.reads_stdout { child.stdout.take().map(collect) } else { None };
         let stderr = child.stderr.take().map(collect);
@@ -217,6 +209,23 @@ impl Skye {
     pub fn run(self) -> Output {
         self.spawn().wait()
     }
+}
+
+/// Handles the signals that a shell ignores for background processes, if it did so for the tests. A program inherits
+/// ignored signals, but not handled ones. A change after each fork would copy the page tables of all tests first.
+fn handle_ignored_signals() {
+    extern "C" fn nothing(_: libc::c_int) {}
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT] {
+            // SAFETY: the handler does nothing, so it may interrupt any code.
+            let before = unsafe { libc::signal(signal, nothing as *const () as libc::sighandler_t) };
+            if before != libc::SIG_IGN {
+                // SAFETY: this is how the process took the signal before.
+                unsafe { libc::signal(signal, before) };
+            }
+        }
+    });
 }
 
 fn filter(code: u32, k: u32, jt: u8, jf: u8) -> libc::sock_filter {

@@ -1,10 +1,11 @@
-//! Known answers of storage that takes its time. These tests wait for most of it, so two of them run side by side and do
-//! not disturb each other.
+//! Known answers of storage that takes its time. These tests wait for most of it, so three of them run side by side and
+//! do not disturb each other.
 
 mod clients;
 mod limiters;
 mod mixes;
 mod pinned;
+mod places;
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
