@@ -79,6 +79,8 @@ kinds! {
         CheckIostats { device: Name }
         /// Spread the data over the disk, or compare on the same files.
         SpreadPlaces {}
+        /// Compare on the same files.
+        SameFiles {}
         /// Check which devices are below.
         CheckDevices { mount_point: Name }
         /// Add a sync at the end.

@@ -279,7 +279,6 @@ pub fn ab(arguments: &AbArguments) -> CommandResult {
         turns,
         sides,
         commands,
-        shows_text,
         interruption,
     }
     .measure();
@@ -452,7 +451,6 @@ struct PairMeasurement<'a> {
     sides: Vec<Box<dyn driver::Side>>,
     /// Commands before the measurements of the sides.
     commands: Option<SettingCommands>,
-    shows_text: bool,
     interruption: Interruption,
 }
 
@@ -476,9 +474,6 @@ struct PairsOutcome {
     /// Settings that could not be put back, each with the reason.
     settings_left: Vec<String>,
 }
-
-/// Pairs after which the number of pairs is estimated again.
-const PILOT_PAIRS: u32 = 3;
 
 impl PairMeasurement<'_> {
     /// Measures all tests of a side once. Returns true if another turn makes sense.
@@ -504,31 +499,6 @@ impl PairMeasurement<'_> {
         let files = if *is_laid_out { Ok(()) } else { turns.lay_out(side, pair) };
         *is_laid_out = true;
         turns.measure(side, pair, files)
-    }
-
-    /// Prints how many pairs the goal takes, by the spread of the first ones.
-    fn revise(&self, pairs: u32, known: Option<&Width>) {
-        let Some(Width { half, row }) = known.filter(|_| pairs == PILOT_PAIRS && self.shows_text) else {
-            return;
-        };
-        let each = self.started.elapsed() / pairs;
-        let goal = goal_half(self.limits.effect);
-        let allowed = (self.limits.total.as_secs_f64() / each.as_secs_f64().max(1e-9)) as usize;
-        let goal_text = model::numbers::percent(self.limits.effect * WIDTH_OF_EFFECT);
-        let known = format!("after {pairs} pairs, {row} is within ± {}", model::numbers::percent(*half));
-        let text = match stats::pairs_for_width(*half, pairs as usize, goal) {
-            None => format!(
-                "{known}: ± {goal_text} takes more pairs than make sense; use longer tests with --time"
-            ),
-            Some(needed) => {
-                let needed = needed.max(self.pairs_min as usize).next_multiple_of(BLOCK as usize);
-                let time = each.saturating_mul(needed as u32);
-                let time = model::numbers::format_estimate(time.as_nanos() as u64);
-                let short = if needed > allowed { "; use a longer --total" } else { "" };
-                format!("{known}: ± {goal_text} takes about {needed} pairs, {time} in all{short}")
-            }
-        };
-        terminal::message("skye", &text);
     }
 
     /// Measures block after block, until enough is known or a limit is reached.
@@ -559,7 +529,6 @@ impl PairMeasurement<'_> {
                     }
                 }
                 known = widest(self.compared().as_ref());
-                self.revise(pairs, known.as_ref());
             }
             longest = longest.max(since.elapsed());
             let of_block = self.parties.iter().map(|party| match self.commands {

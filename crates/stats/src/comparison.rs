@@ -185,14 +185,6 @@ pub fn runs_to_decide(rows: usize, are_pairs: bool) -> usize {
     (2..RUNS_MAX).find(|runs| p_min(*runs, are_pairs) <= p_max).unwrap_or(RUNS_MAX)
 }
 
-/// Returns the number of pairs from which the interval of their mean reaches `goal` to either side. That of `pairs` pairs
-/// reaches `half`. `None` if it takes more than a thousand.
-pub fn pairs_for_width(half: f64, pairs: usize, goal: f64) -> Option<usize> {
-    let reach = |pairs: usize| student(pairs as f64 - 1.0) / (pairs as f64).sqrt();
-    let spread = half / reach(pairs.max(2));
-    (pairs.max(2)..=RUNS_MAX).find(|pairs| spread * reach(*pairs) <= goal)
-}
-
 /// Smallest p that `runs` runs on each side, or as many pairs, can have.
 fn p_min(runs: usize, are_pairs: bool) -> f64 {
     if are_pairs { p_min_of_pairs(runs) } else { p_min_of_groups(runs, runs) }

@@ -27,7 +27,7 @@ mod short_series;
 
 pub use comparison::{
     AdjustedDecision, Change, Decision, Margins, SIGNIFICANCE, centre, compare_groups, compare_pairs, holm,
-    judge, pairs_for_width, runs_to_decide,
+    judge, runs_to_decide,
 };
 pub use contrast::{Contrast, largest_contrast};
 pub use interval::{Interval, VALUES_MIN, independent, interval_of_mean, prediction_interval};

@@ -64,6 +64,7 @@ pub(crate) fn words(advice: &Advice) -> &'static str {
         WaitForMaintenance {} => "Wait until it is done, and run the test again.",
         WholeStripes {} => "Use blocks of a whole stripe.",
         SpreadPlaces {} => "Compare on the same files (`skye ab DIR --a CMD --b CMD`), or use --places 8.",
+        SameFiles {} => "Compare on the same files (`skye ab DIR --a CMD --b CMD`).",
         CheckLayout { .. } => "Check why the array sends more I/O to {member}.",
         SweepFurther {} => "Extend the sweep.",
         LeaveRateAway {} => "Drop rate= to measure the highest rate.",

@@ -468,8 +468,8 @@ explained! {
     BenchmarkItself BY_CEILING {
         meaning: "skye's own loop is the limit: a faster target would have the same rate.",
         evidence: "The rate is above {near} of skye's rate without I/O (the null engine) or with requests that do \
-            nothing (a nop ring). Or in a direct test at depth, more than {idle_slots} of the slots waited for skye's \
-            loop: likely at best.",
+            nothing (a nop ring). Or a loop that was busy for {busy} of its time kept more than {idle_slots} of the \
+            slots waiting: likely at best.",
         try_next: "Use more threads or larger blocks.",
         does_not_mean: "A limit of the storage or the kernel.",
         untested: "No device was fast enough to show it.",

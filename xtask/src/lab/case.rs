@@ -33,7 +33,7 @@ pub struct Case {
     pub built: String,
     /// Directory of `crates/observe/tests/fixtures` that gets the tree of files that the case records.
     pub fixture: Option<String>,
-    /// True if it runs with each test of skye, and not only with `--long`.
+    /// True if it runs also without `--long`.
     #[serde(default)]
     pub is_short: bool,
     /// Versions of the kernels that can build it; all if empty.

@@ -16,9 +16,16 @@ pub(crate) const CEILING_SHARE_MIN: f64 = 0.7;
 /// If more than this share of the requested depth waits for the loop, the number is not about the target.
 const IDLE_SLOTS: f64 = 0.1;
 
+/// A loop that is busy for less of its time waits for the target. A bottleneck is always busy (Lazowska et al.,
+/// "Quantitative system performance", 1984).
+const BUSY_MIN: f64 = 0.5;
+
 /// The thresholds that its explanation names.
-pub(super) const THRESHOLDS: &[Threshold] =
-    &[("near", Figure::Share(CEILING_SHARE_MIN)), ("idle_slots", Figure::Share(IDLE_SLOTS))];
+pub(super) const THRESHOLDS: &[Threshold] = &[
+    ("near", Figure::Share(CEILING_SHARE_MIN)),
+    ("idle_slots", Figure::Share(IDLE_SLOTS)),
+    ("busy", Figure::Share(BUSY_MIN)),
+];
 
 /// A rate near that of the loop without any I/O.
 pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
@@ -33,9 +40,9 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
 pub(super) fn slots(reading: &Reading<'_>) -> Option<Verdict> {
     let idle = reading.input.record.engine.idle_slots?;
     let share = idle / reading.in_flight;
-    // A slot waits for the loop only while that is busy. A thread that sleeps in a submission is held back there.
+    // A thread that sleeps in a submission is held back there.
     let busy = reading.on_cpu() + reading.budget.run_queue;
-    if share <= IDLE_SLOTS || busy < share {
+    if share <= IDLE_SLOTS || busy < BUSY_MIN.max(share) {
         return None;
     }
     let waited = Observation::SlotsIdle { idle: Mean(idle), slots: Count(reading.in_flight as u64) };

@@ -668,6 +668,10 @@ fn insufficient_evidence_does_not_select_a_limiter() {
     let mut late = clean("read:rnd4k:q32").spends(0.1, 0.5, 0.0, 0.4).queues(28.0);
     late.record.engine.idle_slots = Some(3.0);
     assert_ne!(limiter_of(&late), Limiter::BenchmarkItself);
+    // A loop that sleeps waits for the device.
+    let mut asleep = clean("read:rnd4k:q32").spends(0.03, 0.27, 0.0, 0.7).queues(28.0);
+    asleep.record.engine.idle_slots = Some(3.5);
+    assert_ne!(limiter_of(&asleep), Limiter::BenchmarkItself);
 }
 
 #[test]

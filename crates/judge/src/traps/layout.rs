@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use model::advice::Advice;
 use model::figure::{Bytes, Count, Mean, MemoryBytes, OpsPerSecond};
 use model::finding::{DEVIATION_MIN, Finding};
-use model::run::RateRange;
+use model::run::{Place, RateRange};
 use model::target::{Device, DeviceKind};
 
 use crate::{JudgeInput, TrapFinding};
@@ -108,7 +108,9 @@ fn uneven_places(input: &JudgeInput<'_>) -> Option<TrapFinding> {
         }
         _ => return None,
     };
-    Some(TrapFinding::new(finding, [Advice::SpreadPlaces {}]))
+    let is_spread = record.seen.places.len() == Place::MOST;
+    let advice = if is_spread { Advice::SameFiles {} } else { Advice::SpreadPlaces {} };
+    Some(TrapFinding::new(finding, [advice]))
 }
 
 /// Files in many small pieces, on a device that has to seek for each.

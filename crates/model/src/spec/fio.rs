@@ -323,7 +323,7 @@ pub const FIO_KEYS: &[FioKey] = &[
     ),
     key(&["cgroup", "cgroup_weight", "cgroup_nodelete"], Missing, "start skye in the cgroup"),
     key(&["ioscheduler"], Missing, "set it in /sys/block/DEVICE/queue/scheduler; each run records it"),
-    key(&["mem", "iomem", "hugepage-size"], Missing, "buffers are pages of ordinary memory: drop it"),
+    key(&["mem", "iomem", "hugepage-size"], Missing, "buffers request huge pages: drop it"),
     key(&["lockmem"], Missing, "for less page cache, start skye under `systemd-run -p MemoryMax=SIZE`"),
     key(
         &["flow", "flow_id", "flow_sleep", "wait_for", "new_group"],
