@@ -55,7 +55,7 @@ impl Kind {
 }
 
 /// Largest size of a program itself, in MiB. The goal is 8, which the first ones of 2026-11 miss.
-const PROGRAM_MIB_MAX: f64 = 9.0;
+const PROGRAM_MIB_MAX: f64 = 8.0;
 
 /// All that was built.
 #[derive(Debug)]

@@ -120,8 +120,9 @@ impl Source {
         command
     }
 
-    /// Returns flags for the compiler that replace all paths of this machine. The last one that fits is used.
-    fn remapping(&self) -> Result<Vec<String>> {
+    /// Returns flags for the compiler. They replace those of `.cargo/config.toml`, and all paths of this machine. The last
+    /// path that fits is used.
+    fn flags(&self) -> Result<Vec<String>> {
         let sysroot = output(Command::new("rustc").args(["--print", "sysroot"]))?;
         let home = env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
         let cargo = env::var_os("CARGO_HOME").map_or_else(|| home.join(".cargo"), PathBuf::from);
@@ -131,7 +132,9 @@ impl Source {
             (self.root.clone(), "skye"),
             (self.target.clone(), "target"),
         ];
-        Ok(paths.map(|(from, to)| format!("--remap-path-prefix={}=/{to}", from.display())).into())
+        let remapping =
+            paths.map(|(from, to)| format!("--remap-path-prefix={}=/{to}", from.display())).into_iter();
+        Ok(remapping.chain(["-Cforce-frame-pointers=yes".into()]).collect())
     }
 }
 
@@ -158,7 +161,7 @@ impl Source {
     pub fn build(&self, tools: &Tools, package: &str, arch: Arch, linkage: Linkage) -> Result<Program> {
         let name = arch.as_str();
         let [gnu, musl] = ["gnu", "musl"].map(|library| format!("{name}-unknown-linux-{library}"));
-        let mut flags = self.remapping()?;
+        let mut flags = self.flags()?;
         // Zig links for an old glibc, and for musl without a C compiler. It has no static glibc.
         let (build, triple, target) = match linkage {
             Linkage::Dynamic => ("zigbuild", gnu.clone(), format!("{gnu}.{}.{}", GLIBC.0, GLIBC.1)),
