@@ -1,5 +1,7 @@
 //! Needs of a program: its interpreter, its libraries, and the versions of their symbols.
 
+use std::fs;
+use std::ops::Range;
 use std::path::Path;
 use std::process::Command;
 
@@ -49,17 +51,23 @@ impl Needs {
 /// # Errors
 /// The program has no such list.
 pub(super) fn audited_crates(program: &Path) -> Result<usize> {
-    let file = tempfile::NamedTempFile::new().context("make a temporary file")?;
-    let section = format!("--dump-section=.dep-v0={}", file.path().display());
-    // objcopy writes a copy of the program, too.
-    let copy = tempfile::NamedTempFile::new().context("make a temporary file")?;
-    let status =
-        Command::new("objcopy").arg(section).arg(program).arg(copy.path()).status().context("run objcopy")?;
-    ensure!(status.success(), "{} has no dependency list in a section .dep-v0", program.display());
-    let packed = std::fs::File::open(file.path()).context("read the dependency list")?;
+    // objcopy would do, but reads only programs for this processor.
+    let sections = readelf(&["--sections"], program)?;
+    let place = section_place(&sections, ".dep-v0")
+        .with_context(|| format!("{} has no dependency list in a section .dep-v0", program.display()))?;
+    let bytes = fs::read(program).context("read the program")?;
+    let packed = bytes.get(place).context("the dependency list lies outside of the program")?;
     let list: serde_json::Value = serde_json::from_reader(flate2::read::ZlibDecoder::new(packed))
         .with_context(|| format!("read the dependency list of {}", program.display()))?;
     Ok(list["packages"].as_array().map_or(0, Vec::len))
+}
+
+/// Returns the place of a section in the file: after its name come its type, address, offset and size.
+fn section_place(sections: &str, name: &str) -> Option<Range<usize>> {
+    let mut words = sections.split_whitespace().skip_while(|word| *word != name).skip(3);
+    let mut number = || usize::from_str_radix(words.next()?, 16).ok();
+    let (start, size) = (number()?, number()?);
+    Some(start..start.checked_add(size)?)
 }
 
 fn readelf(options: &[&str], program: &Path) -> Result<String> {
@@ -85,6 +93,14 @@ mod tests {
             Needs { has_interpreter: true, libraries: vec!["libc.so.6".into()], glibc: Some((2, 28)) };
         assert_eq!(Needs::from_text(text), needs);
         assert_eq!(Needs::from_text("There is no dynamic section in this file."), Needs::default());
+    }
+
+    #[test]
+    fn section_is_found_by_its_name() {
+        let text = "  [12] .text     PROGBITS 00000000002a91c0 2a81c0 56c24b 00 AX 0 0 64
+  [30] .dep-v0   PROGBITS 0000000000000000 7c1d40 000f1b 00 W 0 0 1";
+        assert_eq!(section_place(text, ".dep-v0"), Some(0x7c_1d40..0x7c_2c5b));
+        assert_eq!(section_place(text, ".comment"), None);
     }
 
     #[test]

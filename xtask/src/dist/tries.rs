@@ -56,33 +56,21 @@ struct Tries<'a> {
 /// Tries all artefacts, in roots below a directory.
 pub(super) fn all(tools: &Tools, below: &Path, artefacts: &Artefacts) -> Vec<Try> {
     let mut tries = Tries { tools, below, artefacts, done: Vec::new() };
-    let refusal = match artefacts.arch.is_ours() {
-        true => roots::refusal(),
-        false => Some(format!("this machine runs no programs for {}", artefacts.arch.as_str())),
-    };
-    if let Some(why) = refusal {
+    let (arch, is_ours) = (artefacts.arch.as_str(), artefacts.arch.is_ours());
+    let [_, fixed] = &artefacts.programs;
+    let runs = is_ours
+        || Command::new(&fixed.path).arg("--version").output().is_ok_and(|output| output.status.success());
+    let why = format!("this machine runs no programs for {arch}: see qemu-user-static and binfmt_misc");
+    if let Some(why) = if runs { roots::refusal() } else { Some(why) } {
         tries.untried("all artefacts", why);
         return tries.done;
     }
-    for (release, glibc) in DEBIAN {
-        let what = format!(".deb in Debian {release}: install, quick run, remove");
-        tries.add(what, |tries| tries.deb(release, glibc));
-    }
-    let (oldest, glibc) = DEBIAN[0];
-    tries.add(format!("dynamic program in Debian {oldest}: unpack, quick run"), |tries| {
-        tries.dynamic(oldest, glibc)
-    });
-    tries.untried(
-        &format!("dynamic program with glibc {}.{} itself", GLIBC.0, GLIBC.1),
-        "no registry here has so old a system; the versions of its symbols are checked instead".into(),
-    );
-    match Command::new("rpm").arg("--version").stdout(Stdio::null()).status() {
-        Ok(_) => {
-            tries.add(".rpm by rpm --root in Debian bookworm: install, quick run, erase".into(), Tries::rpm)
+    match is_ours {
+        true => tries.in_debian(),
+        false => {
+            tries.untried("packages and the dynamic program", format!("no root for {arch} is made here"))
         }
-        Err(_) => tries.untried(".rpm", "the program rpm is missing: apt-get install rpm".into()),
     }
-    tries.untried(".rpm in Fedora or RHEL", "no registry here has such a system".into());
     tries.add("static program in an empty root: quick run".into(), Tries::statically);
     tries.add("static program in an empty root: bonnie++ -u NAME, from /etc/passwd".into(), Tries::as_user);
     tries.add("static program under mpirun: a refusal by name".into(), Tries::under_mpirun);
@@ -105,6 +93,28 @@ impl Tries<'_> {
             Err(error) => Outcome::Failed(format!("{error:#}")),
         };
         self.done.push(Try { what, outcome });
+    }
+
+    /// Tries the packages and the dynamic program.
+    fn in_debian(&mut self) {
+        for (release, glibc) in DEBIAN {
+            let what = format!(".deb in Debian {release}: install, quick run, remove");
+            self.add(what, |tries| tries.deb(release, glibc));
+        }
+        let (oldest, glibc) = DEBIAN[0];
+        self.add(format!("dynamic program in Debian {oldest}: unpack, quick run"), |tries| {
+            tries.dynamic(oldest, glibc)
+        });
+        self.untried(
+            &format!("dynamic program with glibc {}.{} itself", GLIBC.0, GLIBC.1),
+            "no registry here has so old a system; the versions of its symbols are checked instead".into(),
+        );
+        match Command::new("rpm").arg("--version").stdout(Stdio::null()).status() {
+            Ok(_) => self
+                .add(".rpm by rpm --root in Debian bookworm: install, quick run, erase".into(), Tries::rpm),
+            Err(_) => self.untried(".rpm", "the program rpm is missing: apt-get install rpm".into()),
+        }
+        self.untried(".rpm in Fedora or RHEL", "no registry here has such a system".into());
     }
 
     fn deb(&self, release: &str, glibc: &str) -> Result<Option<Duration>> {
