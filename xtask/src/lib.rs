@@ -57,6 +57,8 @@ pub fn release(package: &str) -> Result<PathBuf> {
     let status = Command::new(cargo())
         .args(["build", "--release", "--quiet", "--package", package])
         .current_dir(root())
+        // Clippy as the compiler gives other code.
+        .env_remove("RUSTC_WORKSPACE_WRAPPER")
         .status()
         .context("run cargo build")?;
     ensure!(status.success(), "cargo build --release --package {package}: {status}");

@@ -6,7 +6,7 @@ use model::finding::Finding;
 use model::layer::LayerKind;
 use model::request::Seconds;
 use model::run::{
-    CompressibleProbe, Helper, Mark, Mode, RateRange, Reread, RoundRecord, RoundsWindow, SteadyRound,
+    CompressibleProbe, Helper, Mark, Mode, Place, RateRange, Reread, RoundRecord, RoundsWindow, SteadyRound,
     SystemUse, Trust, UntilSteady,
 };
 use model::size::Size;
@@ -802,6 +802,10 @@ examples! {
 
     slow_place_on_disk: uneven_places REMARK, "write:rnd4k",
         |w| w.record.seen.latency_by_place = Some(two_places(2.4, 2.2));
+    slow_place_of_spread_files: uneven_places REMARK, "write:rnd4k", |w| {
+        w.record.seen.latency_by_place = Some(two_places(2.4, 2.2));
+        w.record.seen.places = vec![Place { start_bytes: 0, end_bytes: 1 << 30 }; Place::MOST];
+    };
     runs_in_other_places_faster: uneven_places REMARK, "write:rnd4k",
         |w| w.record.figures.rates_elsewhere = Some(RateRange {
             runs: 3,
