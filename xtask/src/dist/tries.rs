@@ -60,8 +60,13 @@ pub(super) fn all(tools: &Tools, below: &Path, artefacts: &Artefacts) -> Vec<Try
     let [_, fixed] = &artefacts.programs;
     let runs = is_ours
         || Command::new(&fixed.path).arg("--version").output().is_ok_and(|output| output.status.success());
-    let why = format!("this machine runs no programs for {arch}: see qemu-user-static and binfmt_misc");
-    if let Some(why) = if runs { roots::refusal() } else { Some(why) } {
+    let refusal = match runs {
+        true => roots::refusal(),
+        false => {
+            Some(format!("this machine runs no programs for {arch}: see qemu-user-static and binfmt_misc"))
+        }
+    };
+    if let Some(why) = refusal {
         tries.untried("all artefacts", why);
         return tries.done;
     }
