@@ -32,7 +32,6 @@ use tries::Outcome;
 const ARTEFACTS: &str = "download";
 /// Directory beside a built program with the documents for packages; `Cargo.toml` of skye has its name.
 const DOCUMENTS: &str = "package";
-const MIB: f64 = 1024.0 * 1024.0;
 
 /// Kind of artefact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,8 +44,8 @@ enum Kind {
 }
 
 impl Kind {
-    /// Largest size in MiB: the first ones of 2026-11, and a fifth more. The goal of an image is 10.
-    fn mib_max(self) -> f64 {
+    /// Largest size in MB: the first ones of 2026-11, and a fifth more. The goal of an image is 10.
+    fn mb_max(self) -> f64 {
         match self {
             Self::Image => 6.0,
             _ => 4.5,
@@ -54,8 +53,8 @@ impl Kind {
     }
 }
 
-/// Largest size of a program itself, in MiB.
-const PROGRAM_MIB_MAX: f64 = 8.0;
+/// Largest size of a program itself, in MB.
+const PROGRAM_MB_MAX: f64 = 8.0;
 
 /// All that was built.
 #[derive(Debug)]
@@ -262,21 +261,21 @@ fn write_sums(out: &Path) -> Result<()> {
     fs::write(out.join(SUMS), files.sums()?).with_context(|| format!("write {SUMS}"))
 }
 
-fn mib(path: &Path) -> Result<f64> {
+fn megabytes(path: &Path) -> Result<f64> {
     let size = fs::metadata(path).with_context(|| format!("look at {}", path.display()))?;
-    Ok(size.len() as f64 / MIB)
+    Ok(size.len() as f64 / 1e6)
 }
 
-/// Returns each file with its size and its limit, in MiB, and a remark.
+/// Returns each file with its size and its limit, in MB, and a remark.
 fn sizes(artefacts: &Artefacts) -> Result<Vec<(String, f64, f64, String)>> {
     let program = |program: &Program| {
         let crates = program.crates.map_or(String::new(), |count| format!("; lists {count} crates"));
         let remark = format!("needs {}{crates}", program.needs);
-        Ok((format!("program, {}", program.triple), mib(&program.path)?, PROGRAM_MIB_MAX, remark))
+        Ok((format!("program, {}", program.triple), megabytes(&program.path)?, PROGRAM_MB_MAX, remark))
     };
     let artefact = |(kind, path): &(Kind, PathBuf)| {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        Ok((name, mib(path)?, kind.mib_max(), String::new()))
+        Ok((name, megabytes(path)?, kind.mb_max(), String::new()))
     };
     artefacts.programs.iter().map(program).chain(artefacts.all.iter().map(artefact)).collect()
 }
@@ -284,7 +283,7 @@ fn sizes(artefacts: &Artefacts) -> Result<Vec<(String, f64, f64, String)>> {
 fn print_sizes(artefacts: &Artefacts) -> Result<()> {
     println!("{:<44} {:>9}   {:>9}", "artefact", "size", "limit");
     for (name, size, limit, remark) in sizes(artefacts)? {
-        println!("{}", format!("{name:<44} {size:>5.2} MiB   {limit:>5.1} MiB   {remark}").trim_end());
+        println!("{}", format!("{name:<44} {size:>5.2} MB   {limit:>5.1} MB   {remark}").trim_end());
     }
     Ok(())
 }

@@ -151,7 +151,7 @@ impl SimSystem {
             ));
         }
         let mut faults = device.errors.clone();
-        faults.sort_by_key(|fault| fault.after_ops);
+        faults.sort_by_cached_key(|fault| fault.after_ops);
         let mut world = Self {
             device: device.clone(),
             cpus,

@@ -39,7 +39,7 @@ impl RoundTrip {
 /// Returns the other clock less the own one; `None` without round trips.
 pub fn offset(round_trips: &[RoundTrip]) -> Option<ClockRecord> {
     let mut round_trips = round_trips.to_vec();
-    round_trips.sort_by_key(RoundTrip::length_ns);
+    round_trips.sort_by_cached_key(RoundTrip::length_ns);
     let round_trip_ns = round_trips.first()?.length_ns();
     round_trips.truncate(round_trips.len().div_ceil(SHORTEST_ONE_IN));
     let (mut low, mut high) = round_trips.first()?.ends();

@@ -12,6 +12,7 @@ use std::time::Duration;
 use model::frames::{FromAgent, Hello, OtherClient, ToAgent};
 use model::health::Check;
 use model::hosts::ClientSpec;
+use model::json::ToJson as _;
 use model::plan::Plan;
 use model::run::{ClockRecord, Environment, HostRecord, machine_of};
 use model::{Machine, Request, UserError};
@@ -630,7 +631,7 @@ impl Fleet {
                 continue;
             }
             let frame = frame(self, index);
-            log::debug!("{}: {frame:?}", self.clients[index].name);
+            log::debug!("{}: {}", self.clients[index].name, String::from_utf8_lossy(&frame.to_json()));
             self.hub.send(index, frame);
         }
     }
@@ -723,7 +724,8 @@ impl Fleet {
 
     /// Ends the channel of a client that has sent a frame out of turn.
     pub(crate) fn end_client(&mut self, index: usize, frame: &FromAgent) {
-        log::debug!("{}: unexpected frame: {frame:?}", self.clients[index].name);
+        let text = frame.to_json();
+        log::debug!("{}: unexpected frame: {}", self.clients[index].name, String::from_utf8_lossy(&text));
         self.hub.close(index);
         self.note(index, Event::Lost("it sent an unexpected frame".into()));
     }

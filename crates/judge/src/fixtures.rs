@@ -249,7 +249,7 @@ impl InputBuilder {
     /// sweep.
     pub fn clients(&mut self, shares: Vec<ClientShare>, fewer: Option<(u32, f64)>) {
         let mut rates: Vec<_> = shares.iter().filter_map(|share| share.rate.ops_per_second).collect();
-        rates.sort_by(f64::total_cmp);
+        rates.sort_unstable_by(f64::total_cmp);
         self.record.figures.together = Some(ClientTotals {
             clients: shares.len() as u32,
             window_ns: 1_000_000_000,

@@ -35,6 +35,8 @@ mod tests;
 mod traps;
 mod wait_channels;
 
+use std::cmp::Reverse;
+
 use model::advice::Advice;
 use model::finding::Finding;
 use model::run::{Confidence, Environment, Note, PhaseRecord, Status, TargetProbes, Trust, Verdict};
@@ -125,7 +127,7 @@ fn weighed<'a>(notes: impl IntoIterator<Item = &'a Note>, status: Status) -> (Tr
     let early = (status != Status::Done).then(|| (Trust::Invalid, "ended_early".to_owned()));
     let mut costs: Vec<_> = notes.into_iter().map(cost).chain(early).collect();
     costs.retain(|(trust, _)| *trust > Trust::Ok);
-    costs.sort_by_key(|(trust, _)| std::cmp::Reverse(*trust));
+    costs.sort_by_cached_key(|(trust, _)| Reverse(*trust as u64));
     let trust = costs.first().map_or(Trust::Ok, |(trust, _)| *trust);
     (trust, costs.into_iter().map(|(_, code)| code).collect())
 }

@@ -34,10 +34,13 @@ pub(crate) use saturation::share_device_peaks;
 pub(crate) use stream::share_network_peaks;
 pub(crate) use throttle::{limit_tolerance, rate_at, reached};
 
+use std::cmp::Reverse;
+
 use model::advice::Advice;
 use model::experiment::Experiment;
 use model::figure::{Figure, Mean, Share, Threshold, WaitClass};
 use model::layer::LayerKind;
+use model::numbers::rank;
 use model::observation::Observation;
 use model::run::{Confidence, RankedLimiter, Status, Verdict};
 use model::target::{Backing, DeviceKind};
@@ -246,7 +249,7 @@ fn ranking(reading: &Reading<'_>, found: &Verdict) -> Vec<RankedLimiter> {
         .filter(|(limiter, share)| *share >= SHARE_MIN && !own.contains(limiter))
         .map(|(limiter, share)| RankedLimiter { limiter, share })
         .collect();
-    all.sort_by(|a, b| b.share.total_cmp(&a.share));
+    all.sort_by_cached_key(|limit| Reverse(rank(limit.share)));
     // A mixed verdict is ranked by its parts.
     let clamped = |part: &RankedLimiter| RankedLimiter { share: part.share.clamp(0.0, 1.0), ..part.clone() };
     let first: Vec<_> = found.ranking.iter().map(clamped).collect();

@@ -7,10 +7,12 @@
 //! Reports a limiter if the 95 % interval of its share of samples is above one half. Threads sampled at one instant
 //! count as one sample, as they may wait for the same thing. So do samples of the same call.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use model::Limiter;
 use model::figure::{Count, Figure, Share, Threshold, Time, TimePart, TimeShare, Wait, WaitClass};
+use model::numbers::rank;
 use model::observation::Observation;
 use model::run::{
     Confidence, OperationVerdict, PhaseRecord, RankedLimiter, SampledThreads, Status, Step,
@@ -81,7 +83,7 @@ pub(crate) fn judge(input: &JudgeInput<'_>, row: &Verdict) -> Vec<OperationVerdi
             context.verdict_on(step, time_share).filter(|_| time_share >= TIME_MIN)
         })
         .collect();
-    verdicts.sort_by(|one, other| other.time_share.total_cmp(&one.time_share));
+    verdicts.sort_by_cached_key(|verdict| Reverse(rank(verdict.time_share)));
     verdicts
 }
 
@@ -161,7 +163,7 @@ impl<'a> Context<'a> {
         let all: f64 = kinds.iter().map(|(.., share)| share).sum();
         let mut kinds: Vec<_> =
             kinds.into_iter().map(|(part, limiter, share)| (part, limiter, share / all.max(1e-9))).collect();
-        kinds.sort_by(|one, other| other.2.total_cmp(&one.2));
+        kinds.sort_by_cached_key(|(.., share)| Reverse(rank(*share)));
         let awake = match (found.filter(|limiter| CPU_LIMITERS.contains(limiter)), kinds[0]) {
             (Some(found), _) => vec![(found, 1.0)],
             (None, (_, most, share)) if share >= AWAKE_SHARE_MIN => vec![(most, 1.0)],
@@ -215,7 +217,7 @@ impl<'a> Context<'a> {
         }));
         let share = |part: &Part| part.samples as f64 / all as f64 * part.fraction;
         parts.retain(|part| share(part) > 0.0);
-        parts.sort_by(|one, other| share(other).total_cmp(&share(one)));
+        parts.sort_by_cached_key(|part| Reverse(rank(share(part))));
         let is_confident = |part: Option<&Part>, least: f64, independent: f64| {
             let Some(part) = part else { return false };
             let excess = if part.place.is_some() { self.asleep_excess } else { self.awake_excess };

@@ -1,10 +1,13 @@
 //! Reading of a record: where its time went, in the terms of the rules.
 
+use std::cmp::Reverse;
+
 use model::Experiment;
 use model::figure::{
     Change, Count, Figure, LatencyNs, Mean, MemoryBytes, Name, OpsPerSecond, Share, Threshold, Time,
     TimePart, TimeShare, Tried, Wait, WaitClass,
 };
+use model::numbers::rank;
 use model::observation::Observation;
 use model::run::{Frame, Response, SampledThreads, SystemUse, TimeBreakdown, WaitChannel};
 use model::target::{Backing, Device};
@@ -211,7 +214,7 @@ impl<'a> Reading<'a> {
         ];
         let parts = parts.into_iter().map(|(part, share)| TimeShare { part, share });
         let mut time: Vec<_> = parts.filter(|part| part.share >= SHARE_MIN).collect();
-        time.sort_by(|a, b| b.share.total_cmp(&a.share));
+        time.sort_by_cached_key(|part| Reverse(rank(part.share)));
         Some(Observation::TimeSpent { time: Time(time) })
     }
 
@@ -359,10 +362,11 @@ impl<'a> Reading<'a> {
     pub fn answers_without(&self, left_out: &[Experiment]) -> Vec<Observation> {
         let mut answers = self.experiments().all();
         answers.retain(|(experiment, _, _)| !left_out.contains(experiment));
-        answers.sort_by_key(|(_, _, flaw)| flaw.is_some());
+        let (valid, flawed): (Vec<_>, Vec<_>) = answers.into_iter().partition(|(.., flaw)| flaw.is_none());
         let own = self.input.record.figures.rate.steady_or_whole().unwrap_or(0.0);
-        let mut all: Vec<_> = answers
+        let mut all: Vec<_> = valid
             .into_iter()
+            .chain(flawed)
             .map(|(experiment, response, flaw)| answer(experiment, response, flaw, own))
             .collect();
         // One observation of another state of the target is enough.

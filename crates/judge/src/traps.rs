@@ -51,6 +51,7 @@ pub static TRAPS: LazyLock<Vec<Trap>> = LazyLock::new(|| {
         target::TRAPS,
     ];
     let mut traps = files.concat();
-    traps.sort_by_key(|trap| Finding::CODES.iter().position(|code| *code == trap.code));
+    let place = |trap: &Trap| Finding::CODES.iter().position(|code| *code == trap.code);
+    traps.sort_by_cached_key(|trap| place(trap).unwrap_or(usize::MAX));
     traps
 });

@@ -191,7 +191,7 @@ impl Score {
             }
             offs.extend(answer.off().map(f64::abs));
         }
-        offs.sort_by(f64::total_cmp);
+        offs.sort_unstable_by(f64::total_cmp);
         score.rates = offs.len() as u32;
         score.max_deviation = offs.last().copied();
         // The larger of two middle values counts, so that the score is not too good.

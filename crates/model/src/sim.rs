@@ -5,6 +5,7 @@
 use serde::de::{self, Deserializer};
 use serde::{Deserialize, Serialize};
 
+use crate::numbers::rank;
 use crate::request::explain;
 use crate::size::Size;
 
@@ -402,13 +403,13 @@ fn maybe_share<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>
 
 fn in_order<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Throttle>, D::Error> {
     let mut throttles = Vec::<Throttle>::deserialize(deserializer)?;
-    throttles.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
+    throttles.sort_by_cached_key(|throttle| rank(throttle.at_s));
     Ok(throttles)
 }
 
 fn ascending_wear<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<WearStep>, D::Error> {
     let mut wear = Vec::<WearStep>::deserialize(deserializer)?;
-    wear.sort_by_key(|wear| wear.after_bytes);
+    wear.sort_by_cached_key(|wear| wear.after_bytes);
     Ok(wear)
 }
 

@@ -143,7 +143,8 @@ impl Root {
                 names.push(name.into_owned());
             }
         }
-        names.sort_by(|a, b| (a.len(), a).cmp(&(b.len(), b)));
+        names.sort_unstable();
+        names.sort_by_cached_key(String::len);
         names
     }
 

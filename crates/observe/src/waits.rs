@@ -323,7 +323,7 @@ impl Waits {
     pub fn sites(&self) -> Vec<WaitChannel> {
         let mut sites: Vec<_> = self.sites.sites(SampledThreads::Workers, self.steps).collect();
         sites.extend(self.ring_sites.sites(SampledThreads::RingWorkers, &[]));
-        sites.sort_by(|a, b| b.samples.cmp(&a.samples).then_with(|| a.symbol.cmp(&b.symbol)));
+        WaitChannel::sort(&mut sites);
         sites
     }
 
@@ -335,7 +335,7 @@ impl Waits {
         let known = known.filter_map(|(position, samples)| Some((calls::name(position)?, *samples)));
         let all = known.chain([("none", self.calls.none), (OTHER, self.calls.other)]);
         let mut all: Vec<_> = all.filter(|(_, samples)| *samples > 0).collect();
-        all.sort_by_key(|(_, samples)| std::cmp::Reverse(*samples));
+        all.sort_by_cached_key(|(_, samples)| std::cmp::Reverse(*samples));
         all
     }
 

@@ -57,7 +57,7 @@ pub(crate) fn operations<'a>(phase: &'a PhaseRecord) -> Vec<Operation<'a>> {
     let mut steps: Vec<&Step> = phase.figures.steps.iter().collect();
     if is_mix {
         steps.retain(|step| step.elapsed_ns.is_some());
-        steps.sort_by_key(|step| Reverse(step.elapsed_ns));
+        steps.sort_by_cached_key(|step| Reverse(step.elapsed_ns.unwrap_or(0)));
     }
     let all_ns: u64 = steps.iter().filter_map(|step| step.elapsed_ns).sum();
     let operation = |step: &'a Step| {

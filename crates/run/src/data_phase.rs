@@ -548,14 +548,15 @@ fn first_failure(
 ) -> (Option<UserError>, bool) {
     let is_mismatch =
         |report: &Report| matches!(report.result, Err(Failure { cause: Cause::Mismatch(_), .. }));
-    let mut errors: Vec<_> = reports.into_iter().flatten().collect();
     // Damage is worse than any other failure.
-    errors.sort_by_key(|report| !is_mismatch(report));
-    let Some(failure) = errors.into_iter().find_map(|report| match (report.error, report.result) {
-        (Some(error), _) => Some(Err(error)),
-        (None, Err(failure)) => Some(Ok(failure)),
-        (None, Ok(())) => None,
-    }) else {
+    let (damage, others): (Vec<_>, Vec<_>) = reports.into_iter().flatten().partition(is_mismatch);
+    let Some(failure) =
+        damage.into_iter().chain(others).find_map(|report| match (report.error, report.result) {
+            (Some(error), _) => Some(Err(error)),
+            (None, Err(failure)) => Some(Ok(failure)),
+            (None, Ok(())) => None,
+        })
+    else {
         return (None, false);
     };
     let failure = match failure {

@@ -15,6 +15,7 @@ use engine::data::mix;
 use model::figure::Count;
 use model::finding::Finding;
 use model::frames::Measured;
+use model::numbers::rank;
 use model::plan::{Plan, PlannedPhase};
 use model::run::{
     Cap, ClientShare, ClientTotals, Counts, DeviceUse, EngineRecord, Figures, INTERVALS_MAX, Interval,
@@ -157,7 +158,7 @@ impl ClientAggregate {
         repetition: u32,
         run_start_ns: u64,
     ) -> (PhaseRecord, Vec<Part>) {
-        self.parts.sort_by_key(|part| part.client);
+        self.parts.sort_by_cached_key(|part| u64::from(part.client));
         self.share_watch();
         let parts = &self.parts;
         let planned = plan.clients_of(phase).unwrap_or(parts.len() as u32);
@@ -319,7 +320,7 @@ fn wait_channels(parts: &[Part]) -> Vec<WaitChannel> {
     }
     let all: u64 = sum.iter().map(|site| site.samples).fold(0, u64::saturating_add);
     sum.iter_mut().for_each(|site| site.share = site.samples as f64 / all.max(1) as f64);
-    sum.sort_by(|one, other| (other.samples, &one.symbol).cmp(&(one.samples, &other.symbol)));
+    WaitChannel::sort(&mut sum);
     let has_operations = sum.iter().any(|site| !site.operations.is_empty());
     if has_operations { sum } else { Vec::new() }
 }
@@ -546,7 +547,7 @@ impl ClientAggregate {
             .iter()
             .filter_map(|part| Some((part.rate().ops_per_second?, part.name.as_str())))
             .collect();
-        rates.sort_by(|one, other| one.0.total_cmp(&other.0));
+        rates.sort_by_cached_key(|(rate, _)| rank(*rate));
         let late = || self.parts.iter().filter_map(|part| part.measured.record.counts.start_delay_ns);
         let values: Vec<_> = rates.iter().map(|(rate, _)| *rate).collect();
         let named =

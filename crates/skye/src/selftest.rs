@@ -126,9 +126,9 @@ fn code(selftest: &SelfTest) -> u8 {
 
 /// Sorts the results as the cases are listed, whatever order they were measured in.
 fn in_order(selftest: &mut SelfTest, cases: &[Case]) {
-    let place = |name: &str| cases.iter().position(|case| case.name == name);
-    selftest.answers.sort_by_key(|TestResult { case, .. }| place(case));
-    selftest.missing.sort_by_key(|Missing { case, .. }| place(case));
+    let place = |name: &str| cases.iter().position(|case| case.name == name).unwrap_or(usize::MAX);
+    selftest.answers.sort_by_cached_key(|TestResult { case, .. }| place(case));
+    selftest.missing.sort_by_cached_key(|Missing { case, .. }| place(case));
 }
 
 /// Returns the cases of these names; all of them if there are no names.

@@ -50,7 +50,7 @@ pub fn repeat_distance<'a, K: PartialEq + 'a>(
 /// not repeat changes no other.
 fn scale<'a>(log_ratios: impl Iterator<Item = &'a f64>, least: usize) -> Option<f64> {
     let mut distances: Vec<f64> = log_ratios.map(|ratio| ratio.abs()).collect();
-    distances.sort_by(f64::total_cmp);
+    distances.sort_unstable_by(f64::total_cmp);
     let middle = distances.get(distances.len() / 2).filter(|_| distances.len() >= least)?;
     Some(DEVIATION_OF_MEDIAN * middle)
 }

@@ -7,7 +7,7 @@ use model::comparison::{
 };
 use model::{Comparison, FileVerb};
 
-use model::numbers::{amount, latency, megabytes, percent};
+use model::numbers::{amount, latency, megabytes, percent, rank};
 
 /// Text where nothing is known.
 pub const MISSING: &str = model::numbers::MISSING;
@@ -258,7 +258,7 @@ fn too_few_runs(comparison: &Comparison) -> Option<String> {
 fn detectable(comparison: &Comparison) -> Option<String> {
     let rates = changes(comparison).filter(|(row, _)| row.measure.is_rate());
     let mut found: Vec<_> = rates.filter_map(|(row, change)| Some((change.detectable?, row))).collect();
-    found.sort_by(|one, other| one.0.total_cmp(&other.0));
+    found.sort_by_cached_key(|(least, _)| rank(*least));
     let ((least, easiest), (most, hardest)) = (found.first()?, found.last()?);
     // A change beyond a doubling is shown as a factor.
     let found = |share: f64| match amount(1.0 + share) {

@@ -36,7 +36,7 @@ pub fn read(text: &str) -> (Vec<Table>, Vec<Problem>) {
     let mut found = lines(text);
     found.extend(rows(text));
     // The sort is stable: findings on one line stay in their order.
-    found.sort_by_key(|(line, _)| *line);
+    found.sort_by_cached_key(|(line, _)| *line);
     let (mut tables, mut problems) = (Vec::new(), Vec::new());
     for (_, one) in found {
         match one {

@@ -69,7 +69,7 @@ pub fn read(text: &str) -> Reading {
             None => {}
         }
     }
-    reading.problems.sort_by_key(|problem| problem.line);
+    reading.problems.sort_by_cached_key(|problem| problem.line);
     reading
 }
 

@@ -446,7 +446,7 @@ pub(crate) fn capped_rate_variation(input: &JudgeInput<'_>) -> Option<f64> {
 /// limit that falls on the other side of a boundary moves two values far, and this not at all.
 fn typical_variation(mut values: Vec<f64>) -> Option<f64> {
     let median = |values: &mut Vec<f64>| {
-        values.sort_by(f64::total_cmp);
+        values.sort_unstable_by(f64::total_cmp);
         values.get(values.len() / 2).copied()
     };
     let middle = median(&mut values)?;

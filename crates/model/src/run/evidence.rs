@@ -1,5 +1,7 @@
 //! Verdicts and their evidence: counters of machine and server, wait channels, responses to experiments.
 
+use std::cmp::Reverse;
+
 use serde::{Deserialize, Serialize};
 
 use super::{EngineRecord, Load, Trust};
@@ -7,6 +9,7 @@ use crate::advice::Advice;
 use crate::document::{document, words};
 use crate::experiment::Experiment;
 use crate::limiter::Limiter;
+use crate::numbers::rank;
 use crate::observation::Observation;
 use crate::workload::Engine;
 
@@ -347,6 +350,11 @@ impl WaitChannel {
         self.symbol != "running"
     }
 
+    /// Sorts wait channels, the most samples first.
+    pub fn sort(all: &mut [Self]) {
+        all.sort_by(|one, other| (other.samples, &one.symbol).cmp(&(one.samples, &other.symbol)));
+    }
+
     /// Adds the samples of other threads in the same wait channel. The share stays as it is.
     pub fn add(&mut self, other: &Self) {
         self.samples = self.samples.saturating_add(other.samples);
@@ -380,7 +388,7 @@ impl Verdict {
     /// Returns a verdict about two limits at once, each with its share of the time. It is likely at most.
     pub fn mixed(parts: [(Limiter, f64); 2], observations: Vec<Observation>) -> Self {
         let mut ranking = parts.map(|(limiter, share)| RankedLimiter { limiter, share }).to_vec();
-        ranking.sort_by(|a, b| b.share.total_cmp(&a.share));
+        ranking.sort_by_cached_key(|limit| Reverse(rank(limit.share)));
         Self { ranking, ..Self::new(Limiter::Mixed, 0.0, observations) }.at_most(Confidence::Likely)
     }
 

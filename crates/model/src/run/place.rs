@@ -57,7 +57,7 @@ impl Place {
     /// Returns few places that hold all these, in order, without overlaps. The smallest gaps are inside of places, and so is any
     /// gap below 1/128 of the highest address.
     pub fn merged(mut all: Vec<Self>) -> Vec<Self> {
-        all.sort_by_key(|place| place.start_bytes);
+        all.sort_by_cached_key(|place| place.start_bytes);
         let highest = all.iter().map(|place| place.end_bytes).max().unwrap_or(0);
         let merged = |gap_max: u64| {
             let mut places: Vec<Self> = Vec::new();
@@ -74,8 +74,8 @@ impl Place {
         let places = merged(highest / 128);
         let mut gaps: Vec<_> =
             places.windows(2).map(|pair| pair[1].start_bytes - pair[0].end_bytes).collect();
-        gaps.sort_unstable_by_key(|gap| std::cmp::Reverse(*gap));
-        gaps.get(Self::MOST - 1).map_or(places, |gap| merged(*gap))
+        gaps.sort_unstable();
+        gaps.iter().rev().nth(Self::MOST - 1).map_or(places, |gap| merged(*gap))
     }
 
     /// Returns the bytes of places that do not overlap.

@@ -1,7 +1,9 @@
 //! Processes and kernel threads that took CPU time, either to serve us or in our way.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 
+use model::numbers::rank;
 use model::run::Helper;
 
 use crate::parse::process_stat::{self, Process};
@@ -123,7 +125,8 @@ impl Helpers {
             })
             .filter(|helper| helper.cpu_share.max(helper.run_delay_share.unwrap_or(0.0)) >= CPU_SHARE_MIN)
             .collect();
-        helpers.sort_by(|a, b| b.cpu_share.total_cmp(&a.cpu_share).then(a.pid.cmp(&b.pid)));
+        helpers.sort_by_cached_key(|helper| helper.pid);
+        helpers.sort_by_cached_key(|helper| Reverse(rank(helper.cpu_share)));
         helpers
     }
 }

@@ -1,5 +1,8 @@
 //! Charts that show how near a test comes to known limits, and where the time of its threads went.
 
+use std::cmp::Reverse;
+
+use model::numbers::rank;
 use model::run::{PhaseRecord, TimeBreakdown};
 
 use super::{Figure, Markup};
@@ -74,7 +77,7 @@ pub(super) fn limits(phase: &PhaseRecord) -> Option<Figure> {
     if all.is_empty() {
         return None;
     }
-    all.sort_by(|a, b| b.0.total_cmp(&a.0));
+    all.sort_by_cached_key(|(of, ..)| Reverse(rank(*of)));
     all.truncate(LIMITS_MAX);
     let all_bars: Vec<_> = all
         .iter()

@@ -1,5 +1,6 @@
 //! The clients of a run beside each other: a small chart for each test.
 
+use model::numbers::rank;
 use model::run::{ClientShare, PhaseRecord};
 
 use super::sweeps::Figures;
@@ -42,9 +43,9 @@ fn figure(test: &Test<'_>) -> Option<Figure> {
 /// Returns the clients to draw, in their order: all, or of many those at both ends.
 fn clients_to_draw(mut rates: Vec<(&ClientShare, f64)>) -> Vec<(&ClientShare, f64)> {
     if rates.len() > CLIENTS_MAX {
-        rates.sort_by(|one, other| one.1.total_cmp(&other.1));
+        rates.sort_by_cached_key(|(_, of)| rank(*of));
         rates.drain(CLIENTS_MAX / 2..rates.len() - CLIENTS_MAX / 2);
-        rates.sort_by_key(|(share, _)| share.client);
+        rates.sort_by_cached_key(|(share, _)| u64::from(share.client));
     }
     rates
 }

@@ -130,7 +130,7 @@ pub(super) fn figure(phase: &PhaseRecord) -> Option<Figure> {
     }
     let mut series = vec![("operations".to_owned(), first)];
     let mut steps: Vec<_> = phase.figures.steps.iter().collect();
-    steps.sort_by_key(|step| std::cmp::Reverse(step.elapsed_ns));
+    steps.sort_by_cached_key(|step| std::cmp::Reverse(step.elapsed_ns.unwrap_or(0)));
     for step in steps.into_iter().take(STEPS_MAX) {
         if let Some(points) = step.histogram.as_deref().and_then(decoded).map(|buckets| curve(&buckets)) {
             series.push((printable(&step.name), points));

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use model::numbers::rank;
 use model::run::{Confidence, PhaseRecord, Trust};
 
 use super::unit::Unit;
@@ -65,7 +66,7 @@ impl<'a> Test<'a> {
 pub(crate) fn middle<'a>(all: &[(usize, &'a PhaseRecord)]) -> (usize, &'a PhaseRecord) {
     let rate = |phase: &PhaseRecord| phase.figures.rate.ops_per_second.unwrap_or_default();
     let mut measured: Vec<_> = all.iter().filter(|(_, phase)| missing_reason(phase).is_none()).collect();
-    measured.sort_by(|a, b| rate(a.1).total_cmp(&rate(b.1)));
+    measured.sort_by_cached_key(|(_, phase)| rank(rate(phase)));
     *measured.get(measured.len().saturating_sub(1) / 2).copied().unwrap_or(&all[0])
 }
 

@@ -1,6 +1,6 @@
 //! The clients of a run, one by one.
 
-use model::numbers::{amount, latency};
+use model::numbers::{amount, latency, rank};
 use model::run::{ClientShare, PhaseRecord};
 use model::workload::Access;
 
@@ -35,7 +35,7 @@ fn row_lines(phase: &PhaseRecord, clients_max: usize) -> String {
     if shares.len() > clients_max {
         // A client without a rate is the slowest.
         let rate = |share: &&ClientShare| share.rate.ops_per_second.unwrap_or(0.0);
-        shares.sort_by(|one, other| rate(one).total_cmp(&rate(other)));
+        shares.sort_by_cached_key(|share| rank(rate(share)));
         shares.truncate(clients_max);
     }
     let mut lines = vec![format!("  {} {}", phase.name, printable(&phase.label))];

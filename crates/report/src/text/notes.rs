@@ -101,7 +101,6 @@ pub(crate) fn remarks(phases: &[PhaseRecord]) -> Vec<Remark> {
             }
         }
     }
-    grouped.sort_by_key(|members| members[0].1.mark == Mark::Remark);
     let remark = |members: Vec<(usize, Note)>| {
         let rows: Vec<usize> = members.iter().map(|(index, _)| *index).collect();
         let all: Vec<_> = members.iter().map(|(_, note)| note).collect();
@@ -115,7 +114,10 @@ pub(crate) fn remarks(phases: &[PhaseRecord]) -> Vec<Remark> {
             rows,
         }
     };
-    grouped.into_iter().map(remark).collect()
+    let (mut all, others): (Vec<_>, Vec<_>) =
+        grouped.into_iter().map(remark).partition(|remark| remark.mark != Mark::Remark);
+    all.extend(others);
+    all
 }
 
 /// Returns true if one sentence can state both notes.

@@ -109,7 +109,7 @@ pub fn places(size_bytes: u64) -> Vec<FormatLocation> {
         (0..9).map(|shift| FormatLocation { offset_bytes: (16 * KIB) << shift, format: Format::Luks2 }),
     );
     places.retain(|place| place.offset_bytes < size_bytes);
-    places.sort_by_key(|place| place.offset_bytes);
+    places.sort_by_cached_key(|place| place.offset_bytes);
     places.dedup();
     places
 }

@@ -80,8 +80,8 @@ impl Job {
             }
         }
         // It decides what the others mean.
-        words.sort_by_key(|word| !is_rw(word));
-        let mut words = words.into_iter().peekable();
+        let (first, others): (Vec<_>, Vec<_>) = words.into_iter().partition(|word| is_rw(word));
+        let mut words = first.into_iter().chain(others).peekable();
         let mut problems = Vec::new();
         while let Some(word) = words.next() {
             let is_one = |key: &str| KEYS_WITH_COLONS.iter().any(|known| known.eq_ignore_ascii_case(key));
