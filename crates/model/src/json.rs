@@ -1,4 +1,4 @@
-//! Reads and writes all documents, frames and markers as JSON.
+//! Reads and writes all that the program has as JSON.
 //!
 //! Serde makes a copy of its code for each type of reader, writer and layout. Here all of them have the same, so that the
 //! program holds the code of each document once. Other crates call these functions, which have no type parameters.
@@ -11,7 +11,10 @@ use serde_json::{Error, Value};
 
 use crate::frames::{FromAgent, Hello, ProgramRequest, ToAgent};
 use crate::marker::Marker;
+use crate::mix::Mix;
 use crate::printable::affects_display;
+use crate::request::Request;
+use crate::sim::SimDevice;
 use crate::{Comparison, Run, SelfTest};
 
 /// Deepest level with a line for each value: an interval of a phase, a device of a stack. Such a line holds the whole
@@ -68,7 +71,7 @@ macro_rules! written {
     )+ };
 }
 
-read! { Run, Value, ToAgent, FromAgent, Hello, ProgramRequest, Marker }
+read! { Run, Value, ToAgent, FromAgent, Hello, ProgramRequest, Marker, Mix, Request, SimDevice }
 written! { Lines: Run, Comparison, SelfTest }
 written! { Compact: ToAgent, FromAgent, Hello, Marker }
 

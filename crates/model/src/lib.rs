@@ -45,6 +45,7 @@ pub mod size;
 pub mod spec;
 pub mod sweep;
 pub mod target;
+mod toml_text;
 pub mod user_error;
 pub mod workload;
 

@@ -13,8 +13,8 @@ use std::sync::{Arc, LazyLock};
 use serde::Deserialize;
 
 use crate::digest::digest;
-use crate::request::explain;
 use crate::size::Size;
+use crate::toml_text::from_toml;
 use crate::workload::{CHUNK_BYTES_MAX, MixName};
 
 /// Most flows that weights may sum up to: those that are shuffled together.
@@ -481,7 +481,7 @@ impl Mix {
     /// # Errors
     /// The problem with it: what it lacks, or why the population would not stay as large as it is.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let mix: Self = toml::from_str(text).map_err(|error| explain(text, &error))?;
+        let mix: Self = from_toml(text)?;
         mix.check()?;
         Ok(Self { digest: digest(text), ..mix })
     }

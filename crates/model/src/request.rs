@@ -12,8 +12,8 @@ use serde::de::{self, Deserializer, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::load::LoadFile;
-use crate::nearest;
 use crate::size::Size;
+use crate::toml_text::from_toml;
 use crate::workload::{CacheMode, RequestedEngine, spec_words};
 pub use options::{Flag, FlagValue, RequestOption};
 use options::{Settable, is_default, options};
@@ -177,7 +177,7 @@ impl Request {
     /// # Errors
     /// One sentence with the line, and the nearest known word where the mistake is a word.
     pub fn from_toml(text: &str) -> Result<Self, String> {
-        toml::from_str(text).map_err(|error| explain(text, &error))
+        from_toml(text)
     }
 
     /// The same request as TOML, which [`Request::from_toml`] reads back.
@@ -206,19 +206,6 @@ impl Request {
             lower.tests_where_possible.clear();
         }
         self.or(lower)
-    }
-}
-
-/// Explains what is wrong with a TOML text: the line, and the nearest possible word where a word is unknown.
-pub(crate) fn explain(text: &str, error: &toml::de::Error) -> String {
-    let line = error.span().map_or(1, |span| 1 + text[..span.start.min(text.len())].matches('\n').count());
-    let message = error.message();
-    // "unknown field `a`, expected one of `b`, `c`", and the same for variants.
-    let mut quoted = message.split('`').skip(1).step_by(2);
-    let unknown = quoted.next().filter(|_| message.starts_with("unknown "));
-    match unknown.and_then(|word| Some((word, nearest(word, quoted)?))) {
-        Some((word, near)) => format!("line {line}: unknown keyword `{word}`, did you mean `{near}`?"),
-        None => format!("line {line}: {message}"),
     }
 }
 
@@ -365,8 +352,8 @@ mod tests {
         let message = Request::from_toml("tests = [\"read\"]\nrepaet = 3\n").unwrap_err();
         assert_eq!(message, "line 2: unknown keyword `repaet`, did you mean `repeat`?");
         // The error lists all the words that there are.
-        let error = toml::from_str::<Request>("zzz = 1").unwrap_err();
-        let listed: Vec<_> = error.message().split('`').skip(3).step_by(2).collect();
+        let message = Request::from_toml("zzz = 1").unwrap_err();
+        let listed: Vec<_> = message.split('`').skip(3).step_by(2).collect();
         assert!(listed.into_iter().eq(Request::OPTIONS.iter().map(|option| option.name)));
         let message = Request::from_toml("engine = \"urng\"").unwrap_err();
         assert_eq!(message, "line 1: unknown keyword `urng`, did you mean `uring`?");

@@ -6,8 +6,8 @@ use serde::de::{self, Deserializer};
 use serde::{Deserialize, Serialize};
 
 use crate::numbers::rank;
-use crate::request::explain;
 use crate::size::Size;
+use crate::toml_text::from_toml;
 
 /// A simulated device.
 ///
@@ -173,7 +173,7 @@ impl SimDevice {
     /// # Errors
     /// One sentence with the line, and the nearest known word where the mistake is a word.
     pub fn from_toml(text: &str) -> Result<Self, String> {
-        toml::from_str(text).map_err(|error| explain(text, &error))
+        from_toml(text)
     }
 
     /// Returns the cap on written bytes after `written_bytes` bytes.
@@ -509,7 +509,10 @@ mod tests {
             ("stalls = [{ at_s = 1, length_ms = 2000, every_s = 2 }]", "use an every_s longer"),
             ("stalls = [{ at_s = -1, length_ms = 1 }]", "-1 is out of range; use 0 or more"),
             ("errors = [{ after_ops = 1, error = \"ENOSPCE\" }]", "did you mean `ENOSPC`?"),
-            ("flush_latency = { kind = \"fixed\", mean_us = nan }", "NaN is out of range"),
+            (
+                "flush_latency = { kind = \"fixed\", mean_us = nan }",
+                "nan is out of range; use a finite number",
+            ),
             ("flush_latency = { kind = \"fixed\", mean_us = 1, sigma = 1 }", "has only mean_us"),
             ("flush_latency = { kind = \"lognormal\", mean_us = 1 }", "needs mean_us and sigma"),
             ("flush_latency = { kind = \"bimodal\", mean_us = 1, slow_us = 2 }", "such as slow_share = 0.01"),
