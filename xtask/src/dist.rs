@@ -47,8 +47,8 @@ impl Kind {
     /// Largest size in MB: the first ones of 2026-11, and a fifth more. The goal of an image is 10.
     fn mb_max(self) -> f64 {
         match self {
-            Self::Image => 6.0,
-            _ => 4.5,
+            Self::Image => 4.5,
+            _ => 3.7,
         }
     }
 }

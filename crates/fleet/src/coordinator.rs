@@ -724,8 +724,11 @@ impl Fleet {
 
     /// Ends the channel of a client that has sent a frame out of turn.
     pub(crate) fn end_client(&mut self, index: usize, frame: &FromAgent) {
-        let text = frame.to_json();
-        log::debug!("{}: unexpected frame: {}", self.clients[index].name, String::from_utf8_lossy(&text));
+        log::debug!(
+            "{}: unexpected frame: {}",
+            self.clients[index].name,
+            String::from_utf8_lossy(&frame.to_json())
+        );
         self.hub.close(index);
         self.note(index, Event::Lost("it sent an unexpected frame".into()));
     }

@@ -21,11 +21,11 @@ pub fn amount(value: f64) -> Option<String> {
     })
 }
 
-/// Returns a number in the order of [`f64::total_cmp`]. As a key of [`slice::sort_by_cached_key`] it needs one copy of the
-/// sort for all types. `sort_by` needs 4 kB for each.
-pub fn rank(value: f64) -> i64 {
-    let bits = value.to_bits().cast_signed();
-    if bits < 0 { bits ^ i64::MAX } else { bits }
+/// Returns a key that sorts as [`f64::total_cmp`] does. The code of [`slice::sort_by_cached_key`] depends on the type of the
+/// key alone, so all sorts by this one share it. Each use of `sort_by` adds 4 kB to the program.
+pub fn rank(value: f64) -> u64 {
+    let bits = value.to_bits();
+    if value.is_sign_negative() { !bits } else { bits | 1 << 63 }
 }
 
 /// Formats a whole number with a comma between thousands.
@@ -143,11 +143,13 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    proptest! {
-        #[test]
-        fn ranks_are_in_the_order_of_numbers(one: f64, other: f64) {
-            prop_assert_eq!(rank(one).cmp(&rank(other)), one.total_cmp(&other));
-        }
+    #[test]
+    fn ranks_are_in_the_order_of_numbers() {
+        let ascending =
+            [-f64::NAN, f64::NEG_INFINITY, -1.5, -1.0, -0.0, 0.0, 1.0, 1.5, f64::INFINITY, f64::NAN];
+        assert!(
+            ascending.is_sorted_by(|one, other| one.total_cmp(other).is_lt() && rank(*one) < rank(*other))
+        );
     }
 
     #[test]

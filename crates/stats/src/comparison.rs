@@ -195,7 +195,7 @@ fn p_min(runs: usize, are_pairs: bool) -> f64 {
 pub fn holm(values: &[Option<f64>]) -> Vec<Option<f64>> {
     let mut order: Vec<_> =
         values.iter().enumerate().filter_map(|(index, p)| p.map(|p| (index, p))).collect();
-    // The bits of numbers that are not negative are in the order of the numbers.
+    // No p is negative, and the bits of such numbers are in the order of the numbers.
     order.sort_by_cached_key(|(_, p)| p.to_bits());
     let mut corrected = vec![None; values.len()];
     let (count, mut largest) = (order.len(), 0f64);

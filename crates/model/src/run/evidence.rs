@@ -350,7 +350,7 @@ impl WaitChannel {
         self.symbol != "running"
     }
 
-    /// Sorts wait channels, the most samples first.
+    /// Sorts wait channels: the most samples first, then by symbol.
     pub fn sort(all: &mut [Self]) {
         all.sort_by(|one, other| (other.samples, &one.symbol).cmp(&(one.samples, &other.symbol)));
     }
