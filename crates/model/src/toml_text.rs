@@ -3,11 +3,9 @@
 //! Serde makes a copy of its code for each format, and the program reads JSON anyway. So the text of a preset, a device or a
 //! mix becomes JSON first. Each key and value has a line there, by which an error leads back to the text.
 
-use std::fmt::Write as _;
-
 use serde_json::Value;
 use toml::Spanned;
-use toml::de::{DeFloat, DeInteger, DeTable, DeValue};
+use toml::de::{DeArray, DeFloat, DeInteger, DeTable, DeValue};
 
 use crate::json::FromJson;
 use crate::nearest;
@@ -23,13 +21,15 @@ pub(crate) fn from_toml<T: FromJson>(text: &str) -> Result<T, String> {
         let suffix = format!(" at line {} column {}", error.line(), error.column());
         let message = message.strip_suffix(&suffix).unwrap_or(&message);
         // A mistake in an element of a list is noticed where the next one begins, before its first character.
-        let line = error.line() - usize::from(error.column() == 0);
+        let line = error.line().saturating_sub(usize::from(error.column() == 0));
         let Line { value, table } = lines.get(line).copied().unwrap_or_default();
-        match message {
+        if error.is_syntax() {
             // The JSON is sound, so what is missing is the text of a word.
-            _ if error.is_syntax() => explain(text, "use a word in quotes", value),
-            _ if message.starts_with("missing field ") => explain(text, message, table),
-            _ => explain(text, message, value),
+            explain(text, "use a word in quotes", value)
+        } else if message.starts_with("missing field ") {
+            explain(text, message, table)
+        } else {
+            explain(text, message, value)
         }
     })
 }
@@ -81,17 +81,12 @@ impl Writer {
         self.lines.push(Line { value, table: 0 });
     }
 
-    fn text(&mut self, text: &str) {
-        // Writing to a string does not fail.
-        let _ = write!(self.json, "{}", Value::from(text));
-    }
-
     fn table(&mut self, table: &DeTable<'_>, place: usize) {
         self.json.push('{');
         for (index, (key, value)) in table.iter().enumerate() {
             self.json.push_str(if index > 0 { "," } else { "" });
             self.begin_line(key.span().start);
-            self.text(key.get_ref());
+            self.json.push_str(&Value::from(key.get_ref().as_ref()).to_string());
             self.json.push(':');
             self.value(value);
         }
@@ -108,34 +103,31 @@ impl Writer {
     fn value(&mut self, value: &Spanned<DeValue<'_>>) {
         let place = value.span().start;
         self.begin_line(place);
-        match value.get_ref() {
-            DeValue::Table(table) => self.table(table, place),
-            DeValue::Array(values) => {
-                self.json.push('[');
-                for (index, value) in values.iter().enumerate() {
-                    self.json.push_str(if index > 0 { "," } else { "" });
-                    self.value(value);
-                }
-                self.json.push(']');
+        let scalar = match value.get_ref() {
+            DeValue::Table(table) => return self.table(table, place),
+            DeValue::Array(values) => return self.array(values),
+            DeValue::Boolean(is_set) => Ok(Value::from(*is_set)),
+            DeValue::String(text) => Ok(Value::from(text.as_ref())),
+            DeValue::Integer(integer) => integer_value(integer)
+                .ok_or_else(|| format!("{integer} is out of range; use at most 18 digits")),
+            DeValue::Float(float) => {
+                float_value(float).ok_or_else(|| format!("{float} is out of range; use a finite number"))
             }
-            DeValue::Boolean(is_set) => self.json.push_str(if *is_set { "true" } else { "false" }),
-            DeValue::String(text) => self.text(text),
-            DeValue::Integer(integer) => match integer_value(integer) {
-                Some(number) => self.json.push_str(&number.to_string()),
-                None => self.refuse(place, format!("{integer} is out of range; use at most 18 digits")),
-            },
-            DeValue::Float(float) => match float_value(float) {
-                Some(number) => self.json.push_str(&number.to_string()),
-                None => self.refuse(place, format!("{float} is out of range; use a finite number")),
-            },
-            DeValue::Datetime(date) => {
-                self.refuse(place, format!("`{date}` is no number; use quotes for a text"))
-            }
+            DeValue::Datetime(date) => Err(format!("`{date}` is no number; use quotes for a text")),
+        };
+        match scalar {
+            Ok(scalar) => self.json.push_str(&scalar.to_string()),
+            Err(problem) => _ = self.problem.get_or_insert((place, problem)),
         }
     }
 
-    fn refuse(&mut self, place: usize, problem: String) {
-        self.problem.get_or_insert((place, problem));
+    fn array(&mut self, values: &DeArray<'_>) {
+        self.json.push('[');
+        for (index, value) in values.iter().enumerate() {
+            self.json.push_str(if index > 0 { "," } else { "" });
+            self.value(value);
+        }
+        self.json.push(']');
     }
 }
 
