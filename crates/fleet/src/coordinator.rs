@@ -156,6 +156,29 @@ pub struct Client {
 }
 
 impl Client {
+    fn new(host: ClientSpec, directory: String, transport: Transport) -> Self {
+        Self {
+            name: host.to_string(),
+            host,
+            directory,
+            transport,
+            state: State::Live,
+            found: None,
+            clock: None,
+            first_offset_ns: None,
+            hello: None,
+            last_line: None,
+            omitted_lines: 0,
+            may_have_files: false,
+            clock_read_ns: 0.0,
+            left_bytes: u64::MAX,
+            process: 0,
+            checks: None,
+            work_directory_name: String::new(),
+            neighbours: Vec::new(),
+        }
+    }
+
     pub(crate) fn is_live(&self) -> bool {
         self.state == State::Live
     }
@@ -247,26 +270,7 @@ impl Fleet {
                 }
                 Transport::Rank => ends.extend(streams.next().map(Peer::Rank)),
             }
-            clients.push(Client {
-                name: host.to_string(),
-                host,
-                directory,
-                transport,
-                state: State::Live,
-                found: None,
-                clock: None,
-                first_offset_ns: None,
-                hello: None,
-                last_line: None,
-                omitted_lines: 0,
-                may_have_files: false,
-                clock_read_ns: 0.0,
-                left_bytes: u64::MAX,
-                process: 0,
-                checks: None,
-                work_directory_name: String::new(),
-                neighbours: Vec::new(),
-            });
+            clients.push(Client::new(host, directory, transport));
         }
         if !errors.is_empty() {
             errors.dedup();
@@ -290,9 +294,17 @@ impl Fleet {
             start_at_once,
             applied_urgency: Urgency::None,
         };
+        fleet.meet()?;
+        fleet.align(clock::ROUND_TRIPS)?;
+        fleet.observers = fleet.clients.split_off(count).into_iter().map(Observer::new).collect();
+        Ok(fleet)
+    }
+
+    /// Waits until all clients have named machine and target.
+    fn meet(&mut self) -> Result<(), Vec<UserError>> {
         // A client has its limit from its start on, and not all start at once.
         let started = Wait { limit: None, ..Wait::answer() };
-        fleet.all("start skye", started, |client, frame| match frame {
+        self.all("start skye", started, |client, frame| match frame {
             FromAgent::MachineAndTarget { machine, environment, process } => {
                 client.process = process;
                 let version = client.hello.as_ref().map(|hello| hello.version.clone()).unwrap_or_default();
@@ -300,10 +312,7 @@ impl Fleet {
                 Some(Ok(()))
             }
             _ => None,
-        })?;
-        fleet.align(clock::ROUND_TRIPS)?;
-        fleet.observers = fleet.clients.split_off(count).into_iter().map(Observer::new).collect();
-        Ok(fleet)
+        })
     }
 
     /// Returns the number of clients on each client's machine. Lost ones count: their processes may still run.

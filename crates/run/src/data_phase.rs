@@ -5,6 +5,8 @@
 //! files. A `fresh` test cuts its files off instead, and `FileGroup::filled` says until its end that they are not
 //! whole. After a test that discards, the next one writes the files again, untimed. At last the phase looks for resident pages, and for holes and unwritten extents below the data to be read.
 
+mod extent;
+
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -14,16 +16,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use engine::Failure;
 use engine::budget::Budget;
 use engine::bytes::Span;
-use engine::clock::{Clock, Monotonic};
-use engine::data::{Content, STAMP_INTERVAL_BYTES, Verifier, mix};
+use engine::clock::{Clock, Monotonic, Timer};
+use engine::data::mix;
 use engine::data_loop::DataLoop;
 use engine::failure::Cause;
 use engine::pacing::OpenLoop;
 use engine::pattern::Pattern;
+use engine::recorder::DeltaReader;
 use engine::sample::Sample;
 use engine::skew::Skew;
 use engine::verb::Steps;
-use engine::worker::{Layout, Stamping};
 use model::UserError;
 use model::machine::ring_bytes;
 use model::plan::Stop;
@@ -36,9 +38,7 @@ use rustix::fs::{Advice, OFlags};
 use crate::by_place;
 use crate::caches;
 use crate::data_location::DataLocation;
-use crate::dataset::{
-    DataSet, FileGroup, FillProgress, Origin, Turns, ignore_unsupported_sync, limit_reached,
-};
+use crate::dataset::{DataSet, FileGroup, FillProgress, Origin, ignore_unsupported_sync, limit_reached};
 use crate::drive::{self, Expected, PhaseEvent, RunningPhase, StartSignal};
 use crate::extents::DataExtents;
 use crate::hang_detection;
@@ -47,8 +47,9 @@ use crate::meter::Meter;
 use crate::record::PhaseTotals;
 use crate::remedy::{device_remedy, remedy};
 use crate::task::{self, Measured, PhaseInputs, Task};
-use crate::worker_pool::WorkerPool;
+use crate::worker_pool::{Work, WorkerPool};
 use crate::zoned::Zoned;
+use extent::Extent;
 
 /// Result of one test on data, before it becomes a record.
 #[derive(Debug, Default)]
@@ -199,40 +200,15 @@ fn run(
 ) -> Result<DataOutcome, UserError> {
     let inputs = &task.inputs;
     let workload = &inputs.phase.workload;
-    let group_number = task.group;
-    let writes_blocks = group_number.is_some() && data.writes() && data.verb != DataVerb::Discard;
+    let writes_blocks = task.group.is_some() && data.writes() && data.verb != DataVerb::Discard;
     if writes_blocks && task.budget.left_bytes() < data.block_bytes {
         let action = format!("write to {}", task.directory.path().display());
         return Err(limit_reached(&action).help("use a higher --write-limit"));
     }
-    let (files, span, prepared) = match group_number.and_then(|number| dataset.groups.get_mut(number)) {
-        Some(group) => {
-            if group.filled == FillProgress::Discarded && !task.is_fill {
-                let deadline_ns = Monotonic.now_ns().saturating_add(inputs.budget_ns);
-                group.refill(task.directory, drive.interrupt, task.budget, deadline_ns, drive.meter)?;
-            }
-            check_filled(group, data, task.directory)?;
-            let files = open_files(group, data, !dataset.refuses_direct, task.directory)?;
-            check_alignment(group, data, &files, task.directory)?;
-            if data.fresh {
-                // From here on the files are truncated, and they are not whole before the test is done.
-                group.filled = FillProgress::Unfinished;
-            }
-            let prepared = prepare_cache(&files, group, data, inputs.cache, drive)?;
-            if data.verb == DataVerb::Discard {
-                group.filled = FillProgress::Discarded;
-            }
-            group.generation += u32::from(data.writes());
-            (files, Extent::from_group(group, data, task.part), prepared)
-        }
-        None => (Vec::new().into(), Extent::simulated(dataset.size_bytes, data), CacheState::default()),
-    };
+    let (files, span, prepared) = prepare_files(task, data, dataset, drive)?;
     let zoned = Zoned::new(data.zones_of(span.size_bytes), span.layout.first_bytes);
-    let mut works = Vec::new();
     // Threads share the bytes in pieces between two stamps, so that every piece stays whole.
     let unit_bytes = if data.verb.is_bytes() { span.content.interval_bytes as u64 } else { data.block_bytes };
-    let timer = inputs.timer.anchored();
-    let lockable_bytes = observe::lockable_bytes().map(|bytes| lockable_share(bytes, workload));
     let units = span.size_bytes / unit_bytes;
     let members = members(workload, units);
     let planned_ops = planned_ops(inputs.phase.stop, data, units, unit_bytes);
@@ -251,46 +227,21 @@ fn run(
     } else {
         0
     };
-    for (number, share) in shares(requested_ops, members, units).enumerate() {
-        let sample = Sample { every: task.verify_every, seed: mix(mix(inputs.offset_seed) ^ number as u64) };
-        let stamping = span.stamping(inputs.seed, sample);
-        let (files, content) = (Arc::clone(&files), span.content);
-        let (stop, local_cpus, number) = (Arc::clone(&drive.stop), inputs.local_cpus.clone(), number as u32);
-        let (work, reader) = if let (true, Some(group)) =
-            (data.verb.is_bytes(), group_number.and_then(|number| dataset.groups.get(number)))
-        {
-            let spans = open_spans(group, data, task.directory, &share, unit_bytes)?;
-            let part = BytePart { files, spans, content, stamping, ops: share.ops, stop, number, local_cpus };
-            match inputs.phase.engine {
-                Engine::Stdio => member::stdio_work(data, part, task.stdio_program),
-                _ => member::byte_work(data, part, timer),
-            }
-        } else {
-            let seed = mix(inputs.offset_seed ^ mix(u64::from(number)));
-            let (layout, share) = span.for_thread(share, number, members);
-            let pattern = pattern(data, &share, seed);
-            let draw_seed = mix(inputs.offset_seed ^ mix(u64::from(number) + 1));
-            let is_poisson = matches!(data.arrival, Arrival::Open { is_poisson: true, .. });
-            let pacing = inputs
-                .rate_ops_per_second
-                .map(|rate| OpenLoop::new(rate, is_poisson, number, members, draw_seed));
-            let data_loop = DataLoop {
-                calls: member::calls(data, inputs.phase.engine, lockable_bytes),
-                verb: Steps::from_work(data, mix(draw_seed)),
-                pacing,
-                files,
-                content: Some(content),
-                block_bytes: data.block_bytes,
-                iodepth: workload.iodepth,
-                pattern,
-                // A test with zones has one thread.
-                zones: zoned.as_ref().map(|zoned| zoned.for_worker(data.block_bytes)),
-                layout,
-                stamping,
-                timer,
-            };
-            member::work(member::Part { data_loop, stop, number, local_cpus })
-        };
+    let threads = Threads {
+        task,
+        data,
+        group: task.group.and_then(|number| dataset.groups.get(number)),
+        files: &files,
+        span: &span,
+        zoned: zoned.as_ref(),
+        members,
+        unit_bytes,
+        timer: inputs.timer.anchored(),
+        lockable_bytes: observe::lockable_bytes().map(|bytes| lockable_share(bytes, workload)),
+    };
+    let mut works = Vec::new();
+    for (number, share) in (0..).zip(shares(requested_ops, members, units)) {
+        let (work, reader) = threads.work(number, share, Arc::clone(&drive.stop))?;
         works.push(work);
         drive.readers.push(reader);
     }
@@ -310,7 +261,7 @@ fn run(
     if data.access == Access::Random && span.turns.is_none() && !outcome.extents.addresses.is_empty() {
         drive.collected.by_region = by_place::series(drive.readers.len());
     }
-    let mut group = group_number.and_then(|number| dataset.groups.get_mut(number));
+    let mut group = task.group.and_then(|number| dataset.groups.get_mut(number));
     outcome.is_torn = data.reads() && group.as_ref().is_some_and(|group| group.is_torn);
     measure(task, data, pool, drive, group.as_deref_mut(), &mut outcome);
     drive.collected.end_rounds(outcome.last_done_ns);
@@ -326,23 +277,8 @@ fn run(
         let sample = move || resident_share(&held, &part).map(|(share, _)| share);
         residency.after = hang_detection::sample("inspect the page cache", sample).flatten();
     }
-    // The last close of a file waits for writeback, and for the server.
-    let action = format!("close the files in {}", task.directory.path().display());
-    let writes = data.writes();
-    let closing = hang_detection::begin(&action, move || {
-        // Each close flushes and returns its error; dropping a descriptor would lose the error.
-        let close = |file: &OwnedFd| match rustix::io::fcntl_dupfd_cloexec(file, 0) {
-            Ok(copy) => engine::files::close(copy),
-            Err(_) => Ok(()),
-        };
-        if writes { files.iter().try_for_each(close) } else { Ok(()) }
-    });
-    if hang_detection::first_hung_call().is_none() {
-        let closed = closing.wait(drive.meter.activity());
-        let closed = closed
-            .and_then(|closed| closed.map_err(|errno| UserError::new(action, std::io::Error::from(errno))));
-        outcome.failure = outcome.failure.or(closed.err());
-    }
+    let closed = close_files(task.directory, files, data.writes(), drive);
+    outcome.failure = outcome.failure.or(closed.err());
     if let Some(group) = group {
         group.is_torn |= data.writes() && outcome.failure.is_some();
         let is_whole = group.whole_generation == group.generation && outcome.failure.is_none();
@@ -353,89 +289,116 @@ fn run(
     Ok(outcome)
 }
 
-/// Data that a test works on, and the facts known about it.
-struct Extent {
-    layout: Layout,
-    turns: Option<Turns>,
-    size_bytes: u64,
-    content: Content,
-    first_file: u32,
-    generation: u32,
-    verifier: Option<Verifier>,
+/// Opens the files of a test, and brings them and the page cache into the state that it begins with.
+fn prepare_files(
+    task: &DataTask<'_>,
+    data: &DataWork,
+    dataset: &mut DataSet,
+    drive: &mut RunningPhase<'_>,
+) -> Result<(Arc<[OwnedFd]>, Extent, CacheState), UserError> {
+    let Some(group) = task.group.and_then(|number| dataset.groups.get_mut(number)) else {
+        return Ok((Vec::new().into(), Extent::simulated(dataset.size_bytes, data), CacheState::default()));
+    };
+    if group.filled == FillProgress::Discarded && !task.is_fill {
+        let deadline_ns = Monotonic.now_ns().saturating_add(task.inputs.budget_ns);
+        group.refill(task.directory, drive.interrupt, task.budget, deadline_ns, drive.meter)?;
+    }
+    check_filled(group, data, task.directory)?;
+    let files = open_files(group, data, !dataset.refuses_direct, task.directory)?;
+    check_alignment(group, data, &files, task.directory)?;
+    if data.fresh {
+        // From here on the files are truncated, and they are not whole before the test is done.
+        group.filled = FillProgress::Unfinished;
+    }
+    let prepared = prepare_cache(&files, group, data, task.inputs.cache, drive)?;
+    if data.verb == DataVerb::Discard {
+        group.filled = FillProgress::Discarded;
+    }
+    group.generation += u32::from(data.writes());
+    Ok((files, Extent::from_group(group, data, task.part), prepared))
 }
 
-impl Extent {
-    fn from_group(group: &FileGroup, data: &DataWork, part: Part) -> Self {
-        let range = data.range_of(group.file_bytes);
-        let (first_bytes, part_bytes) = part.range_in(range.end - range.start);
-        let blocks_per_file = match data.zones {
-            // The last zone ends with the file, perhaps within a block.
-            Some(_) => part_bytes.div_ceil(data.block_bytes),
-            None => part_bytes / data.block_bytes,
+/// Closes the files of a test. The last close of a file waits for writeback, and for the server.
+fn close_files(
+    directory: &DataLocation,
+    files: Arc<[OwnedFd]>,
+    has_written: bool,
+    drive: &mut RunningPhase<'_>,
+) -> Result<(), UserError> {
+    let action = format!("close the files in {}", directory.path().display());
+    let closing = hang_detection::begin(&action, move || {
+        // Each close flushes and returns its error; dropping a descriptor would lose the error.
+        let close = |file: &OwnedFd| match rustix::io::fcntl_dupfd_cloexec(file, 0) {
+            Ok(copy) => engine::files::close(copy),
+            Err(_) => Ok(()),
         };
-        let can_verify =
-            data.reads() && group.content.is_stamped() && !group.is_torn && group.origin != Origin::Read;
-        let verifier =
-            can_verify.then(|| Verifier::new(group.content, group.whole_generation..=group.generation));
-        Self {
-            layout: Layout {
-                first_bytes: group.first_bytes + range.start + first_bytes,
-                ..Layout::dense(blocks_per_file, data.block_bytes)
-            },
-            turns: group.turns,
-            size_bytes: match part {
-                Part::Whole if data.range.is_some() => part_bytes,
-                Part::Whole => group.size_bytes(),
-                _ => u64::from(group.files) * blocks_per_file * data.block_bytes,
-            },
-            content: group.content,
-            first_file: group.first_number,
-            generation: group.generation,
-            verifier,
-        }
+        if has_written { files.iter().try_for_each(close) } else { Ok(()) }
+    });
+    if hang_detection::first_hung_call().is_some() {
+        return Ok(());
     }
+    let closed = closing.wait(drive.meter.activity())?;
+    closed.map_err(|errno| UserError::new(action, std::io::Error::from(errno)))
+}
 
-    /// Returns an extent of files that do not exist.
-    fn simulated(size_bytes: u64, data: &DataWork) -> Self {
-        let content =
-            Content { seed: 0, interval_bytes: STAMP_INTERVAL_BYTES, compress_percent: 0, dedupe_percent: 0 };
-        Self {
-            layout: Layout::dense(size_bytes / data.block_bytes, data.block_bytes),
-            turns: None,
-            size_bytes,
-            content,
-            first_file: 0,
-            generation: 0,
-            verifier: None,
+/// Inputs that all threads of a test share.
+struct Threads<'a> {
+    task: &'a DataTask<'a>,
+    data: &'a DataWork,
+    group: Option<&'a FileGroup>,
+    files: &'a Arc<[OwnedFd]>,
+    span: &'a Extent,
+    zoned: Option<&'a Zoned>,
+    members: u32,
+    unit_bytes: u64,
+    timer: Timer,
+    lockable_bytes: Option<u64>,
+}
+
+impl Threads<'_> {
+    /// Returns the work of a thread on its share, and the reader of its counts.
+    fn work(
+        &self,
+        number: u32,
+        share: Share,
+        stop: Arc<AtomicBool>,
+    ) -> Result<(Work<Command, Report>, DeltaReader), UserError> {
+        let Self { task, data, span, members, .. } = *self;
+        let inputs = &task.inputs;
+        let sample =
+            Sample { every: task.verify_every, seed: mix(mix(inputs.offset_seed) ^ u64::from(number)) };
+        let stamping = span.stamping(inputs.seed, sample);
+        let (files, content) = (Arc::clone(self.files), span.content);
+        let local_cpus = inputs.local_cpus.clone();
+        if let (true, Some(group)) = (data.verb.is_bytes(), self.group) {
+            let spans = open_spans(group, data, task.directory, &share, self.unit_bytes)?;
+            let part = BytePart { files, spans, content, stamping, ops: share.ops, stop, number, local_cpus };
+            return Ok(match inputs.phase.engine {
+                Engine::Stdio => member::stdio_work(data, part, task.stdio_program),
+                _ => member::byte_work(data, part, self.timer),
+            });
         }
-    }
-
-    /// Returns the place of a thread's blocks, and its share of them. Blocks that take turns are numbered from the thread's
-    /// first.
-    fn for_thread(&self, share: Share, thread: u32, threads: u32) -> (Layout, Share) {
-        let Some(Turns { client, clients }) = self.turns else { return (self.layout, share) };
-        let block_bytes = self.layout.step_bytes;
-        // A client has the same blocks however many threads it has.
-        let turn = u64::from(thread) * u64::from(clients) + u64::from(client);
-        let layout = Layout {
-            first_bytes: self.layout.first_bytes + turn * block_bytes,
-            step_bytes: u64::from(clients) * u64::from(threads) * block_bytes,
-            ..self.layout
+        let seed = mix(inputs.offset_seed ^ mix(u64::from(number)));
+        let (layout, share) = span.for_thread(share, number, members);
+        let draw_seed = mix(inputs.offset_seed ^ mix(u64::from(number) + 1));
+        let is_poisson = matches!(data.arrival, Arrival::Open { is_poisson: true, .. });
+        let open_loop = |rate| OpenLoop::new(rate, is_poisson, number, members, draw_seed);
+        let data_loop = DataLoop {
+            calls: member::calls(data, inputs.phase.engine, self.lockable_bytes),
+            verb: Steps::from_work(data, mix(draw_seed)),
+            pacing: inputs.rate_ops_per_second.map(open_loop),
+            files,
+            content: Some(content),
+            block_bytes: data.block_bytes,
+            iodepth: inputs.phase.workload.iodepth,
+            pattern: pattern(data, &share, seed),
+            // A test with zones has one thread.
+            zones: self.zoned.map(|zoned| zoned.for_worker(data.block_bytes)),
+            layout,
+            stamping,
+            timer: self.timer,
         };
-        // All threads have as many blocks, so that there is no hole between them.
-        let units = self.size_bytes / block_bytes / u64::from(threads);
-        (layout, Share { first_unit: 0, units, ..share })
-    }
-
-    fn stamping(&self, seed: u64, sample: Sample) -> Stamping {
-        Stamping {
-            seed,
-            first_file: self.first_file,
-            generation: self.generation,
-            interval_bytes: self.content.interval_bytes,
-            verifier: self.verifier.clone(),
-            sample,
-        }
+        Ok(member::work(member::Part { data_loop, stop, number, local_cpus }))
     }
 }
 
@@ -453,24 +416,8 @@ fn measure(
         failure = Some(drive::others_have_ended());
     }
     if failure.is_none() && !start_signal.is_cancelled {
-        let lead_ns = LEAD_NS + LEAD_NS_PER_WORKER * pool.len() as u64;
-        let soonest_ns = Monotonic.now_ns() + lead_ns;
-        drive.start_ns = start_signal.at_ns.map_or(soonest_ns, |at_ns| at_ns.max(soonest_ns));
-        let (start_ns, deadline_ns) = (drive.start_ns, drive.start_ns.saturating_add(task.inputs.time_ns));
-        (0..pool.len()).for_each(|index| pool.command(index, Command::Start { start_ns, deadline_ns }));
-        // An open loop may have no operation in flight for a while.
-        let expected = match data.arrival {
-            Arrival::Closed => {
-                let block_bytes = if data.verb.is_bytes() { 0 } else { data.block_bytes };
-                let bytes = block_bytes.saturating_mul(task.inputs.phase.workload.in_flight().into());
-                Expected::WhileProgressing {
-                    slack_ns: drive::time_for_ns(bytes),
-                    counts_cpu_time: data.direct,
-                }
-            }
-            Arrival::Open { .. } => Expected::By(deadline_ns),
-        };
-        let (reports, error) = drive.answers(&mut pool, expected, true);
+        let (reports, error) = start(task, data, &mut pool, drive, start_signal.at_ns);
+        let start_ns = drive.start_ns;
         // A worker that did not answer is still at work.
         let now_ns = Monotonic.now_ns();
         let ends = || {
@@ -538,6 +485,31 @@ fn measure(
     drive.end();
     let dismissed = pool.dismiss(drive.meter.activity());
     outcome.failure = failure.or(dismissed.err());
+}
+
+/// Starts the workers at the same instant, the agreed one if there is one, and returns their reports.
+fn start(
+    task: &DataTask<'_>,
+    data: &DataWork,
+    pool: &mut WorkerPool<Command, Report>,
+    drive: &mut RunningPhase<'_>,
+    at_ns: Option<u64>,
+) -> (Vec<Option<Report>>, Option<UserError>) {
+    let lead_ns = LEAD_NS + LEAD_NS_PER_WORKER * pool.len() as u64;
+    let soonest_ns = Monotonic.now_ns() + lead_ns;
+    drive.start_ns = at_ns.map_or(soonest_ns, |at_ns| at_ns.max(soonest_ns));
+    let (start_ns, deadline_ns) = (drive.start_ns, drive.start_ns.saturating_add(task.inputs.time_ns));
+    (0..pool.len()).for_each(|index| pool.command(index, Command::Start { start_ns, deadline_ns }));
+    // An open loop may have no operation in flight for a while.
+    let expected = match data.arrival {
+        Arrival::Closed => {
+            let block_bytes = if data.verb.is_bytes() { 0 } else { data.block_bytes };
+            let bytes = block_bytes.saturating_mul(task.inputs.phase.workload.in_flight().into());
+            Expected::WhileProgressing { slack_ns: drive::time_for_ns(bytes), counts_cpu_time: data.direct }
+        }
+        Arrival::Open { .. } => Expected::By(deadline_ns),
+    };
+    drive.answers(pool, expected, true)
 }
 
 /// Returns the first failure, and true if it is a block that differs from the written data.

@@ -98,6 +98,25 @@ pub enum Expected {
     },
 }
 
+impl Expected {
+    /// Returns the instant until which an answer is not late. Workers were told to stop at `stopped_ns`, and something moved at
+    /// `moved_ns`.
+    fn end_ns(self, stopped_ns: Option<u64>, moved_ns: u64) -> u64 {
+        match (self, stopped_ns) {
+            (_, Some(stopped_ns)) if hang_detection::is_timeout_short() => stopped_ns,
+            (_, Some(stopped_ns)) => stopped_ns.max(moved_ns),
+            (Self::By(deadline_ns), None) => deadline_ns.max(moved_ns),
+            (Self::WhileProgressing { slack_ns, .. } | Self::WhileTransferring { slack_ns }, None) => {
+                moved_ns.saturating_add(slack_ns)
+            }
+        }
+    }
+
+    fn counts_cpu_time(self) -> bool {
+        matches!(self, Self::WhileProgressing { counts_cpu_time: true, .. })
+    }
+}
+
 /// State of a phase in progress.
 pub struct RunningPhase<'a> {
     /// Raised by a signal: all workers stop, and the phase ends as partial.
@@ -227,10 +246,8 @@ impl RunningPhase<'_> {
                 if can_end && self.has_enough(now_ns) && !self.stop.swap(true, Ordering::Relaxed) {
                     stopped_ns = Some(now_ns);
                 }
-                let counts_cpu_time =
-                    matches!(expected, Expected::WhileProgressing { counts_cpu_time: true, .. });
                 // This check runs only if nothing else moves.
-                if counts_cpu_time && now_ns - moved_ns > NO_PROGRESS_NS {
+                if expected.counts_cpu_time() && now_ns - moved_ns > NO_PROGRESS_NS {
                     let threads = pool.busy_threads();
                     let now = threads.iter().filter_map(|thread| observe::times_scheduled(*thread)).sum();
                     if std::mem::replace(&mut scheduled, now) != now {
@@ -243,17 +260,8 @@ impl RunningPhase<'_> {
                 }
                 next_tick_ns = now_ns + INTERVAL_NS - (now_ns - next_tick_ns) % INTERVAL_NS;
             }
-            let expected_ns = match (expected, stopped_ns) {
-                (_, Some(stopped_ns)) if hang_detection::is_timeout_short() => stopped_ns,
-                (_, Some(stopped_ns)) => stopped_ns.max(moved_ns),
-                (Expected::By(deadline_ns), None) => deadline_ns.max(moved_ns),
-                (
-                    Expected::WhileProgressing { slack_ns, .. } | Expected::WhileTransferring { slack_ns },
-                    None,
-                ) => moved_ns.saturating_add(slack_ns),
-            };
-            if now_ns > expected_ns.saturating_add(hang_detection::hang_timeout(has_moved).as_nanos() as u64)
-            {
+            let timeout_ns = hang_detection::hang_timeout(has_moved).as_nanos() as u64;
+            if now_ns > expected.end_ns(stopped_ns, moved_ns).saturating_add(timeout_ns) {
                 self.stop.store(true, Ordering::Relaxed);
                 let still_for = Duration::from_nanos(now_ns - moved_ns);
                 error = Some(hang_detection::hangs("go on", &pool.busy_threads(), still_for));

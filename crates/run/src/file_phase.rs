@@ -30,7 +30,7 @@ use model::UserError;
 use model::plan::Clients;
 use model::run::{INTERVALS_MAX, RoundRecord};
 use model::workload::{
-    Arrival, CHUNK_BYTES_MAX, CacheMode, FileKind, FileVerb, FilesWork, Naming, Order, SyncMode,
+    Arrival, CHUNK_BYTES_MAX, CacheMode, FileKind, FileVerb, FilesWork, Naming, Order, SyncMode, Workload,
 };
 
 use crate::caches;
@@ -83,6 +83,40 @@ impl FileSet {
     /// Makes the next test recreate all files.
     pub fn forget(&mut self) {
         self.is_unknown = true;
+    }
+
+    /// Prepares the set for a test. Removes its files if they are of another shape, if `is_new`, or if their names are unknown.
+    fn begin_generation(
+        &mut self,
+        shape: Shape,
+        is_new: bool,
+        directory: &DataLocation,
+    ) -> Result<(), UserError> {
+        if self.shape != Some(shape) || self.is_unknown || is_new {
+            if self.shape.is_some() {
+                directory.remove_files_of("t")?;
+            }
+            let made = vec![0; shape.threads as usize];
+            let dirs_made = made.clone();
+            *self = Self { shape: Some(shape), made, dirs_made, generation: 0, is_unknown: false };
+        }
+        self.generation += 1;
+        Ok(())
+    }
+}
+
+impl Shape {
+    fn new(workload: &Workload, work: &FilesWork, tree: Tree) -> Self {
+        Self {
+            threads: workload.threads,
+            is_shared: work.shared,
+            tree,
+            size_min_bytes: work.size_min_bytes,
+            size_max_bytes: work.size_max_bytes,
+            naming: work.naming,
+            kind: work.kind,
+            has_attributes: work.verb == FileVerb::XattrGet,
+        }
     }
 }
 
@@ -227,26 +261,8 @@ fn run(
     let per_thread =
         if work.shared { work.files.saturating_mul(clients) } else { work.files.div_ceil(threads) };
     let tree = Tree { files: per_thread, dirs: work.dirs, levels: work.levels };
-    let shape = Shape {
-        threads: workload.threads,
-        is_shared: work.shared,
-        tree,
-        size_min_bytes: work.size_min_bytes,
-        size_max_bytes: work.size_max_bytes,
-        naming: work.naming,
-        kind: work.kind,
-        has_attributes: work.verb == FileVerb::XattrGet,
-    };
-    if set.shape != Some(shape) || set.is_unknown || change(work.verb) == Change::Mixed {
-        if set.shape.is_some() {
-            task.directory.remove_files_of("t")?;
-        }
-        let made = vec![0; threads as usize];
-        let dirs_made = made.clone();
-        *set = FileSet { shape: Some(shape), made, dirs_made, generation: 0, is_unknown: false };
-    }
-    set.generation += 1;
-
+    let shape = Shape::new(workload, work, tree);
+    set.begin_generation(shape, change(work.verb) == Change::Mixed, task.directory)?;
     let timer = task.inputs.timer.anchored();
     let shared = mix
         .filter(|_| work.shared)

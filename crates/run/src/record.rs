@@ -91,21 +91,64 @@ pub fn record(
     mut collected: Collector,
     observed: &PhaseSums,
 ) -> PhaseRecord {
-    let PhaseContext { plan, target, .. } = *context;
     let workload = &phase.workload;
     let data = workload.data();
     let steps = collect::by_name(&task::steps(phase), std::mem::take(&mut collected.steps));
     // Without files there is no cache for data to wait in.
     measured.times.cached_writes &= data.is_none() || phase.engine.needs_files();
-    let (status, reason) = match (&measured.failure, context.is_interrupted, &measured.cut_short) {
-        (Some(failure), false, _) => (Status::Failed, Some(failure.to_string())),
-        (Some(failure), true, _) => (Status::Failed, Some(format!("interrupted, and {failure}"))),
-        (None, true, _) => (Status::Partial, Some("interrupted".into())),
-        (None, false, Some(reason)) => (Status::Partial, Some(reason.clone())),
-        (None, false, None) => (Status::Done, None),
+    let (status, reason) = measured.status(context.is_interrupted);
+    let engine = engine(context, phase, &measured, &collected);
+    let counts = counts(context, &measured, &collected);
+    let workload_record = workload_record(context, phase, &measured);
+    // After some workers have ended, the rate is no longer the same. Rates of zones differ by their nature.
+    let has_one_rate = workload.is_continuous() && data.is_none_or(|data| data.zones.is_none());
+    let (running, paused) = running(context, phase, &measured, &collected, observed, has_one_rate);
+    measured.times.paused_ns = paused.iter().map(|interval| interval.length_ns).sum();
+    measured.times.paused_ops = paused.iter().map(|interval| interval.ops).sum();
+    let all = || SteadyState::from_intervals(&running, measured.times.first_done_ns);
+    let by_rounds = collected.rounds.as_ref().and_then(Rounds::steady);
+    let state = match by_rounds {
+        Some((time, rate)) => SteadyState::from_rounds(collected.intervals(), &time, rate).or_else(all),
+        None => has_one_rate.then(all).flatten(),
     };
-    let has_latency = collected.operations.count() > 0
-        && !matches!(&workload.work, Work::Files(files) if files.verb == FileVerb::Readdir);
+    let (latency, histogram) =
+        latency(context, phase, &collected, state.as_ref(), &running, !paused.is_empty()).unzip();
+    let seen = observations(context, phase, &mut measured, &collected, observed);
+    let figures = Figures {
+        rate: headline(workload, &measured, &collected, state.as_ref()),
+        latency_ns: latency,
+        queueing_ns: collected.queueing.latency(),
+        histogram: histogram.flatten(),
+        slowest_calls: Some(collected.slowest_chunk_ns)
+            .filter(|time_ns| *time_ns > 0)
+            .map(|time_ns| SlowestCalls { calls: CHUNK_CALLS, time_ns }),
+        steps: step_records(phase, &steps, observed),
+        steady: state.map(|state| state.steady),
+        rounds: std::mem::take(&mut measured.rounds),
+        zones: collected.zoned.iter().flat_map(Zoned::records).collect(),
+        until_steady: collected.rounds.take().map(Rounds::into_record),
+        intervals: collect::coarse(collected.into_intervals(measured.end_ns)),
+        ..Figures::default()
+    };
+    let mut record = PhaseRecord {
+        reason,
+        workload: workload_record,
+        engine,
+        counts,
+        figures,
+        seen,
+        ..untried(phase, repetition, status, "")
+    };
+    record.judged.notes = notes::notes(phase, &measured, &record);
+    record
+}
+
+/// Returns the steps of the operations that were made, with the time in which their threads slept.
+fn step_records(
+    phase: &PlannedPhase,
+    steps: &[(&'static str, Distribution)],
+    observed: &PhaseSums,
+) -> Vec<Step> {
     // A look finds a thread asleep in a call of the kernel. It cannot tell apart two steps that make the same
     // call.
     let call = |step: &'static str| match step {
@@ -131,56 +174,49 @@ pub fn record(
             histogram: latencies.encoded(),
         }
     };
-    let mean_batch = (collected.visits > 0).then(|| collected.ops as f64 / collected.visits as f64);
+    steps.iter().map(step).filter(|step| step.ops > 0).collect()
+}
+
+/// Returns the engine with what it did.
+fn engine(
+    context: &PhaseContext<'_>,
+    phase: &PlannedPhase,
+    measured: &PhaseTotals,
+    collected: &Collector,
+) -> EngineRecord {
+    let workload = &phase.workload;
     // Buffered calls end when they are made, so no slot is kept waiting.
-    let keeps_slots_full = data.is_some_and(|data| data.direct) && workload.iodepth > 1;
-    let idle_slots = (keeps_slots_full && measured.elapsed_ns > 0 && collected.visits > 0)
-        .then(|| collected.idle_slots_ns as f64 / measured.elapsed_ns as f64);
+    let keeps_slots_full = workload.data().is_some_and(|data| data.direct) && workload.iodepth > 1;
     let mut features = vec![format!("clock={}", context.clock)];
-    features.extend(paths(phase, plan.cache, target));
+    features.extend(paths(phase, context.plan.cache, context.target));
     features.extend(context.local_cpus.map(|cpus| format!("near_device_cpus={}", cpus.len())));
     features.extend(measured.features.iter().cloned());
-    // Operations that never reach a device or a cache say nothing about either.
-    let touches_files = data.is_none() || phase.engine.does_io();
+    EngineRecord {
+        name: phase.engine.word().into(),
+        features,
+        mean_batch: (collected.visits > 0).then(|| collected.ops as f64 / collected.visits as f64),
+        idle_slots: (keeps_slots_full && measured.elapsed_ns > 0 && collected.visits > 0)
+            .then(|| collected.idle_slots_ns as f64 / measured.elapsed_ns as f64),
+    }
+}
+
+fn workload_record(
+    context: &PhaseContext<'_>,
+    phase: &PlannedPhase,
+    measured: &PhaseTotals,
+) -> WorkloadRecord {
+    let workload = &phase.workload;
     // One measured part on files writes the more the longer it lasts. Its files stay as large as they are.
     let file_work = workload.files().filter(|_| workload.is_continuous());
     let size_bytes = file_work.map_or(measured.size_bytes, |files| files.space_bytes_max(workload.threads));
-    let mut workload_record = WorkloadRecord::new(workload, size_bytes, measured.files, plan.cache);
-    workload_record.rate_ops_per_second = measured.rate_ops_per_second;
-    let untried = untried(phase, repetition, status, "");
-    // After some workers have ended, the rate is no longer the same. Rates of zones differ by their nature.
-    let has_one_rate = workload.is_continuous() && data.is_none_or(|data| data.zones.is_none());
-    // Operations of an open loop were due in a pause, too, and the kernel writes back in it. Rounds have times of their own.
-    let counts_pauses = data.is_none()
-        || !has_one_rate
-        || workload.arrival() != Arrival::Closed
-        || measured.times.cached_writes
-        || collected.rounds.is_some();
-    let pauses = observed.pauses.iter().filter(|_| !counts_pauses);
-    let (running, paused) = without_pauses(collected.intervals(), pauses, context.clock_start_ns);
-    // The time of the sync at the end counts.
-    let last_done_ns = measured.times.last_done_ns;
-    let paused: Vec<_> = paused.into_iter().filter(|interval| interval.start_ns < last_done_ns).collect();
-    measured.times.paused_ns = paused.iter().map(|interval| interval.length_ns).sum();
-    measured.times.paused_ops = paused.iter().map(|interval| interval.ops).sum();
-    let all = || SteadyState::from_intervals(&running, measured.times.first_done_ns);
-    let by_rounds = collected.rounds.as_ref().and_then(Rounds::steady);
-    let state = match by_rounds {
-        Some((time, rate)) => SteadyState::from_rounds(collected.intervals(), &time, rate).or_else(all),
-        None => has_one_rate.then(all).flatten(),
-    };
-    let latency = collected.operations.latency().filter(|_| has_latency).map(|whole| {
-        // Of the same part as the rate; the extremes are of all operations.
-        let intervals = state.as_ref().map_or(&running[..], |state| state.part(&running));
-        let operations = Distribution::from_intervals(intervals);
-        let all_running = (!paused.is_empty()).then(|| Distribution::from_intervals(&running).latency());
-        let Latency { min, max, .. } = all_running.flatten().unwrap_or_else(|| whole.clone());
-        let latency = Latency { min, max, ..operations.latency().unwrap_or(whole) };
-        let latency = steady_state::with_intervals(latency, &operations.buckets(), intervals, context.seed);
-        (latency, operations.encoded().or_else(|| collected.operations.encoded()))
-    });
-    let (latency, histogram) = latency.unzip();
-    let counts = Counts {
+    WorkloadRecord {
+        rate_ops_per_second: measured.rate_ops_per_second,
+        ..WorkloadRecord::new(workload, size_bytes, measured.files, context.plan.cache)
+    }
+}
+
+fn counts(context: &PhaseContext<'_>, measured: &PhaseTotals, collected: &Collector) -> Counts {
+    Counts {
         start_ns: context.start_ns,
         ops: collected.ops,
         bytes: collected.bytes,
@@ -193,9 +229,67 @@ pub fn record(
         direct_refused: measured.direct_refused,
         start_delay_ns: measured.start_delay_ns,
         write_limit_bytes: measured.write_limit_bytes,
-    };
+    }
+}
+
+/// Returns the intervals in which this process ran, and those in which it did not.
+fn running(
+    context: &PhaseContext<'_>,
+    phase: &PlannedPhase,
+    measured: &PhaseTotals,
+    collected: &Collector,
+    observed: &PhaseSums,
+    has_one_rate: bool,
+) -> (Vec<Interval>, Vec<Interval>) {
+    // Operations of an open loop were due in a pause, too, and the kernel writes back in it. Rounds have times of their own.
+    let counts_pauses = phase.workload.data().is_none()
+        || !has_one_rate
+        || phase.workload.arrival() != Arrival::Closed
+        || measured.times.cached_writes
+        || collected.rounds.is_some();
+    let pauses = observed.pauses.iter().filter(|_| !counts_pauses);
+    let (running, mut paused) = without_pauses(collected.intervals(), pauses, context.clock_start_ns);
+    // The time of the sync at the end counts.
+    paused.retain(|interval| interval.start_ns < measured.times.last_done_ns);
+    (running, paused)
+}
+
+/// Returns the latency of the part whose rate is the headline, and its histogram; `None` where it is not measured.
+fn latency(
+    context: &PhaseContext<'_>,
+    phase: &PlannedPhase,
+    collected: &Collector,
+    state: Option<&SteadyState>,
+    running: &[Interval],
+    has_paused: bool,
+) -> Option<(Latency, Option<String>)> {
+    let is_readdir = matches!(&phase.workload.work, Work::Files(files) if files.verb == FileVerb::Readdir);
+    let has_latency = collected.operations.count() > 0 && !is_readdir;
+    let whole = collected.operations.latency().filter(|_| has_latency)?;
+    // Of the same part as the rate; the extremes are of all operations.
+    let intervals = state.map_or(running, |state| state.part(running));
+    let operations = Distribution::from_intervals(intervals);
+    let all_running = has_paused.then(|| Distribution::from_intervals(running).latency());
+    let Latency { min, max, .. } = all_running.flatten().unwrap_or_else(|| whole.clone());
+    let latency = Latency { min, max, ..operations.latency().unwrap_or(whole) };
+    let latency = steady_state::with_intervals(latency, &operations.buckets(), intervals, context.seed);
+    Some((latency, operations.encoded().or_else(|| collected.operations.encoded())))
+}
+
+/// Returns what the machine was seen to do, and where the data lies.
+fn observations(
+    context: &PhaseContext<'_>,
+    phase: &PlannedPhase,
+    measured: &mut PhaseTotals,
+    collected: &Collector,
+    observed: &PhaseSums,
+) -> Observations {
+    let (workload, target) = (&phase.workload, context.target);
+    let data = workload.data();
+    // Operations that never reach a device or a cache say nothing about either.
+    let touches_files = data.is_none() || phase.engine.does_io();
     let has_places = has_places(workload, target);
-    let seen = Observations {
+    Observations {
         load: (touches_files && !observed.flows.is_empty()).then(|| Load {
             elapsed_ns: observed.measured_ns,
             ops: collected.ops,
@@ -204,12 +298,10 @@ pub fn record(
             in_flight_max: workload.in_flight().into(),
             flows: observed.flows.clone(),
         }),
-        device: observed.device(target, phase, &collected).filter(|_| touches_files),
-        page_cache_share: observed.page_cache_share(target, phase, &collected).filter(|_| touches_files),
-        budget: observed.budget(
-            phase.workload.threads as usize,
-            data.map_or(measured.elapsed_ns, |_| observed.measured_ns),
-        ),
+        device: observed.device(target, phase, collected).filter(|_| touches_files),
+        page_cache_share: observed.page_cache_share(target, phase, collected).filter(|_| touches_files),
+        budget: observed
+            .budget(workload.threads as usize, data.map_or(measured.elapsed_ns, |_| observed.measured_ns)),
         cpu: observed.cpu(),
         system: (phase.engine != Engine::Sim).then(|| SystemUse {
             left_out_ns: Some(measured.times.paused_ns).filter(|ns| *ns > 0),
@@ -221,42 +313,25 @@ pub fn record(
         places: if has_places { measured.extents.places() } else { Vec::new() },
         latency_by_place: measured.latency_by_place.take().filter(|_| has_places),
         ..Observations::default()
-    };
-    let block_bytes = data.map(|data| data.block_bytes);
-    let mut rate = rate(&collected, &measured.times, block_bytes, state.as_ref(), &measured.rounds);
+    }
+}
+
+/// Returns the rates of a phase.
+fn headline(
+    workload: &Workload,
+    measured: &PhaseTotals,
+    collected: &Collector,
+    state: Option<&SteadyState>,
+) -> Rate {
+    let block_bytes = workload.data().map(|data| data.block_bytes);
+    let mut rate = rate(collected, &measured.times, block_bytes, state, &measured.rounds);
     if workload.files().is_some_and(|files| files.verb == FileVerb::Replay) {
         // In proportion to the operations, whose rate may be that of the steady part.
         let bytes = collected.read_bytes.saturating_add(collected.written_bytes);
         let per_op = bytes as f64 / collected.ops.max(1) as f64;
         rate.bytes_per_second = rate.ops_per_second.map(|ops| ops * per_op);
     }
-    let figures = Figures {
-        rate,
-        latency_ns: latency,
-        queueing_ns: collected.queueing.latency(),
-        histogram: histogram.flatten(),
-        slowest_calls: Some(collected.slowest_chunk_ns)
-            .filter(|time_ns| *time_ns > 0)
-            .map(|time_ns| SlowestCalls { calls: CHUNK_CALLS, time_ns }),
-        steps: steps.iter().map(step).filter(|step| step.ops > 0).collect(),
-        steady: state.map(|state| state.steady),
-        rounds: std::mem::take(&mut measured.rounds),
-        zones: collected.zoned.iter().flat_map(Zoned::records).collect(),
-        until_steady: collected.rounds.take().map(Rounds::into_record),
-        intervals: collect::coarse(collected.into_intervals(measured.end_ns)),
-        ..Figures::default()
-    };
-    let mut record = PhaseRecord {
-        reason,
-        workload: workload_record,
-        engine: EngineRecord { features, mean_batch, idle_slots, ..untried.engine },
-        counts,
-        figures,
-        seen,
-        ..untried
-    };
-    record.judged.notes = notes::notes(phase, &measured, &record);
-    record
+    rate
 }
 
 /// Returns an id that is unique in the run. It contains the repetition, except for the first.
@@ -344,6 +419,17 @@ impl PhaseTotals {
     /// Returns the totals of a phase in which nothing was measured.
     pub fn failed(failure: UserError) -> Self {
         Self { failure: Some(failure), ..Self::default() }
+    }
+
+    /// Returns how the phase ended, and why if it is not done.
+    fn status(&self, is_interrupted: bool) -> (Status, Option<String>) {
+        match (&self.failure, is_interrupted, &self.cut_short) {
+            (Some(failure), false, _) => (Status::Failed, Some(failure.to_string())),
+            (Some(failure), true, _) => (Status::Failed, Some(format!("interrupted, and {failure}"))),
+            (None, true, _) => (Status::Partial, Some("interrupted".into())),
+            (None, false, Some(reason)) => (Status::Partial, Some(reason.clone())),
+            (None, false, None) => (Status::Done, None),
+        }
     }
 
     /// Returns the totals of a test on data.

@@ -107,6 +107,16 @@ enum PlannedBackend {
     FleetRun(Box<FleetRun>),
 }
 
+/// Both sides, planned. Nothing is written yet.
+struct PlannedSides {
+    sides: [AbSide; 2],
+    /// Seed of the order of the turns.
+    seed: u64,
+    /// Seed of each side.
+    seeds: [u64; 2],
+    pairs_min: u32,
+}
+
 /// Measures both sides, and compares them.
 pub fn ab(arguments: &AbArguments) -> CommandResult {
     let effect = effect(arguments.effect, &arguments.gate.fail_on)?;
@@ -115,62 +125,11 @@ pub fn ab(arguments: &AbArguments) -> CommandResult {
     let started_at = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
     let root = Root::system();
     let machine = driver::machine(&root);
-    let clients = fleet_run::clients(&arguments.clients)?;
-    if let Some(client) = clients.iter().flatten().find(|client| client.directory.is_some()) {
-        let problem =
-            format!("cannot measure in the directory of {client}: choose both directories before --hosts");
-        return Err(Failure::Refused(problem));
-    }
-    // A signal ends the agents, too.
-    let interruption = clients.is_some().then(Interruption::catch).transpose()?;
-    let find = |path: &Path| match clients.clone().zip(interruption.clone()) {
-        None => {
-            Ok::<_, Failure>(SideTarget::here(ResolvedTarget::find(&root, path).map_err(Failure::refused)?))
-        }
-        Some((clients, interruption)) => SideTarget::on_clients(arguments, path, clients, interruption),
-    };
+    let (found, interruption) = find_sides(arguments, &root)?;
     let commands = arguments.commands();
-    // With commands, both sides are one directory.
-    let found = [find(&arguments.a)?, find(arguments.b.as_ref().unwrap_or(&arguments.a))?];
     let limits = Limits::from_arguments(arguments, effect, &found, &machine);
-    let mut request = request(arguments, &found, &machine)?;
-    // The least number of pairs follows from the number of tests.
-    let tests = plan::plan(&request, &found[0].target, &machine).map_err(Failure::refused)?.phases.len();
-    let pairs_min = pairs_min(tests);
-    let count = u64::from(found[0].clients);
-    let each = limits.bytes / SIDES / u64::from(pairs_min);
-    let requested_bytes = request.write_limit.map(|limit| bytes(limit, &found[0], &machine));
-    request.write_limit =
-        Some(Size::Bytes(requested_bytes.map_or(each, |requested_bytes| requested_bytes.min(each))));
-    let seed = request.seed.unwrap_or_else(|| fastrand::u64(1..1_000_000));
-    let [a, b] = found;
-    // Each side has other data: a store that both share might keep equal data only once. Commands share the files.
-    let seeds = [seed, if commands.is_some() { seed } else { seed.wrapping_add(count) }];
-    let runs = SIDES * u64::from(pairs_min);
-    let planned = |name, SideTarget { target, backend, .. }, seed| match backend {
-        Backend::Local(place) => {
-            let plan = plan::plan(&request, &target, &machine).map_err(Failure::refused)?;
-            fleet_run::check_alone(&plan)?;
-            Ok::<_, Failure>((AbSide { name, target, plan }, PlannedBackend::Local(place)))
-        }
-        Backend::FleetRun(greeted, interruption) => {
-            let fleet_run = Box::new(greeted.plan(request.clone(), seed, &interruption)?);
-            Ok((AbSide { name, target, plan: fleet_run.plan.clone() }, PlannedBackend::FleetRun(fleet_run)))
-        }
-    };
-    let planned = |name, side, seed| planned(name, side, seed).map_err(|failure| in_each_run(failure, runs));
-    let ((a, by_a), (b, by_b)) = (planned("A", a, seeds[0])?, planned("B", b, seeds[1])?);
-    let parties = [a, b];
-    let turn_ns = |party: &AbSide| commands.as_ref().map_or(party.plan.estimate_ns, |_| party.plan.turn().0);
-    let block_ns = u64::from(BLOCK) * parties.iter().map(turn_ns).sum::<u64>();
-    if Duration::from_nanos(block_ns) > limits.total {
-        return Err(Failure::Refused(format!(
-            "cannot measure a block of A B B A within {}: it takes {}; use a longer --total, or fewer tests",
-            model::numbers::duration(limits.total.as_nanos() as u64),
-            model::numbers::format_estimate(block_ns)
-        )));
-    }
-    let announcement = announcement(&parties, commands.as_ref(), &machine, &limits, pairs_min);
+    let (planned, backends) = PlannedSides::new(arguments, found, &limits, &machine)?;
+    let announcement = announcement(&planned.sides, commands.as_ref(), &machine, &limits, planned.pairs_min);
     if arguments.dry_run {
         terminal::print_line(&announcement)?;
         return Ok(exit::DONE);
@@ -191,57 +150,16 @@ pub fn ab(arguments: &AbArguments) -> CommandResult {
     };
     let interruption = interruption.map_or_else(Interruption::catch, Ok)?;
     let view = LiveView::with_log(arguments.quiet);
-    let commands = commands
+    let (commands, observed) = commands
         .map(|commands| {
             view.preparing("running both commands once");
-            SettingCommands::begin(commands, &parties[0].target, &interruption, || {
-                Ok((ResolvedTarget::find(&root, &arguments.a)?.target, observe::settings(&root)))
-            })
-            .map_err(|error| match interruption.exit_code() {
-                Some(code) => Failure::Ended(interruption.reason(), code),
-                None => Failure::refused(error),
-            })
+            begin_commands(commands, &arguments.a, &planned.sides[0].target, &root, &interruption)
         })
-        .transpose()?;
-    let (commands, observed) = commands.unzip();
-    let observed = commands.as_ref().zip(observed).map(|(commands, [(target_a, of_a), (target_b, of_b)])| {
-        let with = |mut settings: Vec<Setting>, side| {
-            settings.extend(commands.settings_of(side));
-            settings
-        };
-        [(target_a, with(of_a, 0)), (target_b, with(of_b, 1))]
-    });
-    let open = |party: &AbSide, backend: PlannedBackend, seed: u64, limit_bytes: u64| {
-        Ok::<(Box<dyn driver::Side>, _), Failure>(match backend {
-            PlannedBackend::Local(place) => {
-                let mut session = place.open(&root, &party.plan, seed, None, interruption.raised.clone())?;
-                session.set_write_limit(limit_bytes);
-                let (settings, hidden) = (observe::settings(&root), session.hidden_sources().to_vec());
-                let environment = Environment::new(&machine, party.target.clone(), settings, hidden);
-                (Box::new(session), environment)
-            }
-            PlannedBackend::FleetRun(mut fleet_run) => {
-                let hidden_sources = fleet_run.open(&interruption)?;
-                let environment = Environment { hidden_sources, ..fleet_run.environment };
-                (Box::new(fleet_run.fleet), environment)
-            }
-        })
-    };
-    let (sides, environments) = match observed {
-        // One directory, whose files both sides share.
-        Some(observed) => {
-            let (side, environment) = open(&parties[0], by_a, seeds[0], limits.bytes)?;
-            (
-                vec![side],
-                observed.map(|(target, settings)| Environment { target, settings, ..environment.clone() }),
-            )
-        }
-        None => {
-            let (a, of_a) = open(&parties[0], by_a, seeds[0], limits.bytes / SIDES)?;
-            let (b, of_b) = open(&parties[1], by_b, seeds[1], limits.bytes / SIDES)?;
-            (vec![a, b], [of_a, of_b])
-        }
-    };
+        .transpose()?
+        .unzip();
+    let (sides, environments) =
+        planned.open(backends, limits.bytes, observed, &root, &machine, &interruption)?;
+    let PlannedSides { sides: parties, seed, seeds, pairs_min } = planned;
     if let Some(commands) = commands.as_ref().filter(|_| shows_text) {
         terminal::print_line(&settings_text(commands))?;
     }
@@ -283,6 +201,160 @@ pub fn ab(arguments: &AbArguments) -> CommandResult {
     }
     .measure();
     finish(arguments, measured, &keeping, shows_text)
+}
+
+/// Finds the targets of both sides. Where clients measure them, signals are caught, as they end the agents, too.
+fn find_sides(
+    arguments: &AbArguments,
+    root: &Root,
+) -> Result<([SideTarget; 2], Option<Interruption>), Failure> {
+    let clients = fleet_run::clients(&arguments.clients)?;
+    if let Some(client) = clients.iter().flatten().find(|client| client.directory.is_some()) {
+        let problem =
+            format!("cannot measure in the directory of {client}: choose both directories before --hosts");
+        return Err(Failure::Refused(problem));
+    }
+    let interruption = clients.is_some().then(Interruption::catch).transpose()?;
+    let find = |path: &Path| match clients.clone().zip(interruption.clone()) {
+        None => {
+            Ok::<_, Failure>(SideTarget::here(ResolvedTarget::find(root, path).map_err(Failure::refused)?))
+        }
+        Some((clients, interruption)) => SideTarget::on_clients(arguments, path, clients, interruption),
+    };
+    // With commands, both sides are one directory.
+    let found = [find(&arguments.a)?, find(arguments.b.as_ref().unwrap_or(&arguments.a))?];
+    Ok((found, interruption))
+}
+
+impl SideTarget {
+    fn plan(
+        self,
+        name: &'static str,
+        request: &Request,
+        seed: u64,
+        machine: &Machine,
+    ) -> Result<(AbSide, PlannedBackend), Failure> {
+        let Self { target, backend, .. } = self;
+        match backend {
+            Backend::Local(place) => {
+                let plan = plan::plan(request, &target, machine).map_err(Failure::refused)?;
+                fleet_run::check_alone(&plan)?;
+                Ok((AbSide { name, target, plan }, PlannedBackend::Local(place)))
+            }
+            Backend::FleetRun(greeted, interruption) => {
+                let fleet_run = Box::new(greeted.plan(request.clone(), seed, &interruption)?);
+                let plan = fleet_run.plan.clone();
+                Ok((AbSide { name, target, plan }, PlannedBackend::FleetRun(fleet_run)))
+            }
+        }
+    }
+}
+
+impl PlannedSides {
+    fn new(
+        arguments: &AbArguments,
+        found: [SideTarget; 2],
+        limits: &Limits,
+        machine: &Machine,
+    ) -> Result<(Self, [PlannedBackend; 2]), Failure> {
+        let has_commands = arguments.commands().is_some();
+        let mut request = request(arguments, &found, machine)?;
+        // The least number of pairs follows from the number of tests.
+        let tests = plan::plan(&request, &found[0].target, machine).map_err(Failure::refused)?.phases.len();
+        let pairs_min = pairs_min(tests);
+        let count = u64::from(found[0].clients);
+        let each = limits.bytes / SIDES / u64::from(pairs_min);
+        let requested_bytes = request.write_limit.map(|limit| bytes(limit, &found[0], machine));
+        request.write_limit =
+            Some(Size::Bytes(requested_bytes.map_or(each, |requested_bytes| requested_bytes.min(each))));
+        let seed = request.seed.unwrap_or_else(|| fastrand::u64(1..1_000_000));
+        // Each side has other data: a store that both share might keep equal data only once. Commands share the files.
+        let seeds = [seed, if has_commands { seed } else { seed.wrapping_add(count) }];
+        let runs = SIDES * u64::from(pairs_min);
+        let planned = |name, side: SideTarget, seed| {
+            side.plan(name, &request, seed, machine).map_err(|failure| in_each_run(failure, runs))
+        };
+        let [a, b] = found;
+        let ((a, by_a), (b, by_b)) = (planned("A", a, seeds[0])?, planned("B", b, seeds[1])?);
+        let sides = [a, b];
+        let turn_ns = |side: &AbSide| if has_commands { side.plan.turn().0 } else { side.plan.estimate_ns };
+        let block_ns = u64::from(BLOCK) * sides.iter().map(turn_ns).sum::<u64>();
+        if Duration::from_nanos(block_ns) > limits.total {
+            return Err(Failure::Refused(format!(
+                "cannot measure a block of A B B A within {}: it takes {}; use a longer --total, or fewer tests",
+                model::numbers::duration(limits.total.as_nanos() as u64),
+                model::numbers::format_estimate(block_ns)
+            )));
+        }
+        Ok((Self { sides, seed, seeds, pairs_min }, [by_a, by_b]))
+    }
+
+    /// Opens the targets of both sides: one for both if their commands were `observed`, as they share its files.
+    fn open(
+        &self,
+        backends: [PlannedBackend; 2],
+        limit_bytes: u64,
+        observed: Option<ObservedSides>,
+        root: &Root,
+        machine: &Machine,
+        interruption: &Interruption,
+    ) -> Result<OpenedSides, Failure> {
+        let open = |party: &AbSide, backend: PlannedBackend, seed: u64, limit_bytes: u64| {
+            Ok::<(Box<dyn driver::Side>, _), Failure>(match backend {
+                PlannedBackend::Local(place) => {
+                    let mut session =
+                        place.open(root, &party.plan, seed, None, interruption.raised.clone())?;
+                    session.set_write_limit(limit_bytes);
+                    let (settings, hidden) = (observe::settings(root), session.hidden_sources().to_vec());
+                    let environment = Environment::new(machine, party.target.clone(), settings, hidden);
+                    (Box::new(session), environment)
+                }
+                PlannedBackend::FleetRun(mut fleet_run) => {
+                    let hidden_sources = fleet_run.open(interruption)?;
+                    let environment = Environment { hidden_sources, ..fleet_run.environment };
+                    (Box::new(fleet_run.fleet), environment)
+                }
+            })
+        };
+        let (Self { sides, seeds, .. }, [by_a, by_b]) = (self, backends);
+        if let Some(observed) = observed {
+            let (side, environment) = open(&sides[0], by_a, seeds[0], limit_bytes)?;
+            let with = |(target, settings)| Environment { target, settings, ..environment.clone() };
+            return Ok((vec![side], observed.map(with)));
+        }
+        let (a, of_a) = open(&sides[0], by_a, seeds[0], limit_bytes / SIDES)?;
+        let (b, of_b) = open(&sides[1], by_b, seeds[1], limit_bytes / SIDES)?;
+        Ok((vec![a, b], [of_a, of_b]))
+    }
+}
+
+/// Those who measure, one for each side or one for both, and the environment of each side.
+type OpenedSides = (Vec<Box<dyn driver::Side>>, [Environment; 2]);
+
+/// Target and settings of each side, as its command leaves them.
+type ObservedSides = [(Target, Vec<Setting>); 2];
+
+/// Runs both commands once, and returns what each leaves.
+fn begin_commands(
+    commands: [String; 2],
+    path: &Path,
+    target: &Target,
+    root: &Root,
+    interruption: &Interruption,
+) -> Result<(SettingCommands, ObservedSides), Failure> {
+    let observe = || Ok((ResolvedTarget::find(root, path)?.target, observe::settings(root)));
+    let started = SettingCommands::begin(commands, target, interruption, observe);
+    let (commands, [(target_a, of_a), (target_b, of_b)]) =
+        started.map_err(|error| match interruption.exit_code() {
+            Some(code) => Failure::Ended(interruption.reason(), code),
+            None => Failure::refused(error),
+        })?;
+    let with = |mut settings: Vec<Setting>, side| {
+        settings.extend(commands.settings_of(side));
+        settings
+    };
+    let observed = [(target_a, with(of_a, 0)), (target_b, with(of_b, 1))];
+    Ok((commands, observed))
 }
 
 /// Limits that end the measurement, besides knowing enough.

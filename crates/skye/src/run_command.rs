@@ -39,16 +39,7 @@ pub fn run(arguments: &RunArguments, detail: Detail) -> CommandResult {
     let started = Instant::now();
     let started_at = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
     if !arguments.quiet {
-        let mut notes: Vec<String> = Vec::new();
-        for (theirs, ours) in arguments.work.translations() {
-            let is = format!("{theirs} is {}", ours.text);
-            for note in std::iter::once(is).chain(ours.notes) {
-                if !notes.contains(&note) {
-                    notes.push(note);
-                }
-            }
-        }
-        notes.iter().for_each(|note| terminal::message("note", note));
+        translation_notes(arguments).iter().for_each(|note| terminal::message("note", note));
     }
     outputs::check_stdout(documents(arguments))?;
     let is_stdout_taken = documents(arguments).any(outputs::is_stdout);
@@ -76,18 +67,7 @@ pub fn run(arguments: &RunArguments, detail: Detail) -> CommandResult {
         PlannedSide::FleetRun(_, interruption) => interruption.clone(),
     };
     let monitor = Monitor::prepare(arguments, &environment, &started_at, &interruption)?;
-    let (side, hidden_sources): (Box<dyn Side>, _) = match side {
-        PlannedSide::Here(place) => {
-            let mut session = place.open(&root, &plan, seed, None, interruption.raised.clone())?;
-            session.set_observed(!arguments.unobserved);
-            let hidden_sources = session.hidden_sources().to_vec();
-            (Box::new(session), hidden_sources)
-        }
-        PlannedSide::FleetRun(mut fleet_run, interruption) => {
-            let hidden_sources = fleet_run.open(&interruption)?;
-            (Box::new(fleet_run.fleet), hidden_sources)
-        }
-    };
+    let (side, hidden_sources) = side.open(arguments, &root, &plan, seed, &interruption)?;
     // Hidden sources are known by now, and only an empty directory has been written.
     let environment = Environment { hidden_sources, ..environment };
     if shows_text && !arguments.quiet {
@@ -160,6 +140,45 @@ enum PlannedSide {
     Here(Box<ResolvedTarget>),
     /// Clients, and the signals that were caught when they started.
     FleetRun(Box<FleetRun>, Interruption),
+}
+
+impl PlannedSide {
+    /// Opens the target. Returns the sources that the system hides, too.
+    fn open(
+        self,
+        arguments: &RunArguments,
+        root: &Root,
+        plan: &Plan,
+        seed: u64,
+        interruption: &Interruption,
+    ) -> Result<(Box<dyn Side>, Vec<String>), Failure> {
+        Ok(match self {
+            Self::Here(place) => {
+                let mut session = place.open(root, plan, seed, None, interruption.raised.clone())?;
+                session.set_observed(!arguments.unobserved);
+                let hidden_sources = session.hidden_sources().to_vec();
+                (Box::new(session), hidden_sources)
+            }
+            Self::FleetRun(mut fleet_run, interruption) => {
+                let hidden_sources = fleet_run.open(&interruption)?;
+                (Box::new(fleet_run.fleet), hidden_sources)
+            }
+        })
+    }
+}
+
+/// Returns what the words of other programs mean here, each note once.
+fn translation_notes(arguments: &RunArguments) -> Vec<String> {
+    let mut notes: Vec<String> = Vec::new();
+    for (theirs, ours) in arguments.work.translations() {
+        let is = format!("{theirs} is {}", ours.text);
+        for note in std::iter::once(is).chain(ours.notes) {
+            if !notes.contains(&note) {
+                notes.push(note);
+            }
+        }
+    }
+    notes
 }
 
 /// Adds a note to a plan that repeats its tests, but too rarely for a comparison.

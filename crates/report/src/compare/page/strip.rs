@@ -42,27 +42,12 @@ pub(super) fn figure(page: &Page<'_>, row: &Row) -> Option<Figure> {
     }
     let (factor, what) = unit(row);
     let sides: Vec<_> = row.sides.iter().enumerate().take(SIDES_MAX).collect();
-    let points = |side: usize| -> Vec<Point> {
-        let values =
-            row.sides.get(side).and_then(Option::as_ref).map_or(&[][..], |measured| &measured.values);
-        let last = values.len().saturating_sub(1).max(1) as f64;
-        let numbered = values.iter().enumerate();
-        let place = |index: usize| {
-            RUNS[0] + (RUNS[1] - RUNS[0]) * if values.len() > 1 { index as f64 / last } else { 0.5 }
-        };
-        numbered
-            .map(|(index, value)| Point { at: side as f64 + place(index), value: value / factor })
-            .collect()
-    };
-    let all: Vec<Vec<Point>> = (0..sides.len()).map(points).collect();
+    let all: Vec<Vec<Point>> = (0..sides.len()).map(|side| points(row, side, factor)).collect();
     let [low, high] = range(row, &all, factor);
     let axis = if low > 0.0 { format!("{what}, axis from {}", compact(low)) } else { what.to_owned() };
-    let drawn = |end: f64| end.is_finite() && (low..=high).contains(&(end / factor));
-    let ends = |side: &SideResult| side.ci95_low.zip(side.ci95_high);
-    let is_cut = sides
-        .iter()
-        .filter_map(|(_, side)| ends(side.as_ref()?))
-        .any(|(from, to)| !drawn(from) || !drawn(to));
+    let axis_range = AxisRange { low, high, factor };
+    let ends: Vec<_> = sides.iter().filter_map(|(_, side)| ends(side.as_ref()?)).collect();
+    let is_cut = ends.iter().any(|(from, to)| !axis_range.includes(*from) || !axis_range.includes(*to));
     let mut caption = row_caption(page, row);
     caption.push_str(&truncation_note(sides.len(), row.sides.len()));
     if is_cut {
@@ -96,35 +81,7 @@ pub(super) fn figure(page: &Page<'_>, row: &Row) -> Option<Figure> {
     }
     for (side, measured) in &sides {
         let Some(measured) = measured else { continue };
-        let at: Vec<_> = all[*side].iter().map(|point| (point.at, point.value)).collect();
-        let mean = *side as f64 + MEAN_X;
-        let name = page.short_name(*side);
-        let title = format!("{name}: {} {}", value(row, measured.mean), spread(measured));
-        if let Some((from, to)) = ends(measured) {
-            plot.whisker(&mut drawing, "l w ink", mean, [from / factor, to / factor], title.trim_end());
-            // An interval that goes on beyond the axis ends in an arrow. Heights grow downwards.
-            for (end, back) in [(from, -TIP), (to, TIP)] {
-                if drawn(end) {
-                    continue;
-                }
-                let (x, y) = plot.place((mean, end / factor));
-                let mut tip = Path::default();
-                tip.go(x - 4.0, y + back);
-                tip.line(x, y);
-                tip.line(x + 4.0, y + back);
-                drawing.path("l w ink", &tip);
-            }
-        }
-        let (x, y) = plot.place((mean, measured.mean / factor));
-        let mut path = Path::default();
-        path.go(x - 7.0, y);
-        path.line(x + 7.0, y);
-        drawing.path_with_tooltip("l w ink", &path, title.trim_end());
-        for (x, y) in thinned(&at, BUCKETS) {
-            let title = format!("{name}: {}", value(row, y * factor));
-            let (x, y) = plot.place((x, y));
-            drawing.dot(&format!("p {}", class(*side)), x, y, &title);
-        }
+        draw_side(&mut drawing, &plot, page, row, (*side, measured), &all[*side], &axis_range);
     }
     // If all names fit under their runs, no legend is needed.
     let fits = |side: usize| {
@@ -133,6 +90,77 @@ pub(super) fn figure(page: &Page<'_>, row: &Row) -> Option<Figure> {
     };
     let legend = if (0..sides.len()).all(fits) { Vec::new() } else { legend(page, 0..sides.len()) };
     Some(Figure { name, drawing: Markup(drawing.finish()), legend, caption })
+}
+
+/// Values that an axis reaches, in its unit.
+struct AxisRange {
+    low: f64,
+    high: f64,
+    /// Size of the unit.
+    factor: f64,
+}
+
+impl AxisRange {
+    fn includes(&self, end: f64) -> bool {
+        end.is_finite() && (self.low..=self.high).contains(&(end / self.factor))
+    }
+}
+
+fn ends(side: &SideResult) -> Option<(f64, f64)> {
+    side.ci95_low.zip(side.ci95_high)
+}
+
+/// Returns the places of the runs of a side.
+fn points(row: &Row, side: usize, factor: f64) -> Vec<Point> {
+    let values = row.sides.get(side).and_then(Option::as_ref).map_or(&[][..], |measured| &measured.values);
+    let last = values.len().saturating_sub(1).max(1) as f64;
+    let place = |index: usize| {
+        RUNS[0] + (RUNS[1] - RUNS[0]) * if values.len() > 1 { index as f64 / last } else { 0.5 }
+    };
+    let numbered = values.iter().enumerate();
+    numbered.map(|(index, value)| Point { at: side as f64 + place(index), value: value / factor }).collect()
+}
+
+/// Draws the runs of a side, and their mean with its interval.
+fn draw_side(
+    drawing: &mut Drawing,
+    plot: &Plot,
+    page: &Page<'_>,
+    row: &Row,
+    (side, measured): (usize, &SideResult),
+    points: &[Point],
+    range: &AxisRange,
+) {
+    let at: Vec<_> = points.iter().map(|point| (point.at, point.value)).collect();
+    let mean = side as f64 + MEAN_X;
+    let name = page.short_name(side);
+    let title = format!("{name}: {} {}", value(row, measured.mean), spread(measured));
+    if let Some((from, to)) = ends(measured) {
+        let interval = [from / range.factor, to / range.factor];
+        plot.whisker(drawing, "l w ink", mean, interval, title.trim_end());
+        // An interval that goes on beyond the axis ends in an arrow. Heights grow downwards.
+        for (end, back) in [(from, -TIP), (to, TIP)] {
+            if range.includes(end) {
+                continue;
+            }
+            let (x, y) = plot.place((mean, end / range.factor));
+            let mut tip = Path::default();
+            tip.go(x - 4.0, y + back);
+            tip.line(x, y);
+            tip.line(x + 4.0, y + back);
+            drawing.path("l w ink", &tip);
+        }
+    }
+    let (x, y) = plot.place((mean, measured.mean / range.factor));
+    let mut path = Path::default();
+    path.go(x - 7.0, y);
+    path.line(x + 7.0, y);
+    drawing.path_with_tooltip("l w ink", &path, title.trim_end());
+    for (x, y) in thinned(&at, BUCKETS) {
+        let title = format!("{name}: {}", value(row, y * range.factor));
+        let (x, y) = plot.place((x, y));
+        drawing.dot(&format!("p {}", class(side)), x, y, &title);
+    }
 }
 
 /// Returns the size of the axis's unit, and its name. The longest latency decides on the unit of latencies.
