@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, ensure};
 use model::comparison::Decision;
 use model::json::{FromJson, ToJson};
-use model::run::{Mark, PhaseRecord};
+use model::run::{Confidence, Mark, PhaseRecord, Verdict};
 use model::{Comparison, Experiment, Run};
 
 /// Labels of the halves of the runs.
@@ -39,6 +39,7 @@ pub fn command(directory: &Path, results: &Path, runs: u32) -> Result<bool> {
     let documents = documents(results)?;
     let repeats = Repeats::new(&documents);
     print!("{}", repeats.table());
+    print!("{}", Verdicts::new(&documents).table());
     let marked = |run: &Run| {
         let is_marked = |row: &&PhaseRecord| row.judged.notes.iter().any(|note| note.mark != Mark::Remark);
         run.phases.iter().filter(is_marked).count()
@@ -163,6 +164,56 @@ impl Test {
         let [half, least] =
             [quantile(self.half_widths.clone(), 0.5)?, quantile(self.distances.clone(), INSIDE_MIN)?];
         Some(half / least).filter(|width| width.is_finite())
+    }
+}
+
+/// Limiters of equal rows, by their test.
+#[derive(Debug, Default)]
+struct Verdicts<'a>(BTreeMap<&'a str, Vec<&'a Verdict>>);
+
+impl<'a> Verdicts<'a> {
+    fn new(runs: &'a [Run]) -> Self {
+        let mut all = Self::default();
+        for row in runs.iter().flat_map(|run| &run.phases) {
+            all.0.entry(&row.spec).or_default().extend(&row.judged.verdict);
+        }
+        all
+    }
+
+    /// Returns the pairs of equal rows, those whose limiters contradict each other, and those of them that are confirmed.
+    fn pairs(verdicts: &[&Verdict]) -> [usize; 3] {
+        let mut found = [0; 3];
+        for (place, one) in verdicts.iter().enumerate() {
+            for other in &verdicts[place + 1..] {
+                let is_contrary = one.contradicts(other);
+                let is_sure = [one, other].iter().all(|verdict| verdict.is_at_least(Confidence::Confirmed));
+                found[0] += 1;
+                found[1] += usize::from(is_contrary);
+                found[2] += usize::from(is_contrary && is_sure);
+            }
+        }
+        found
+    }
+
+    fn table(&self) -> String {
+        let mut text =
+            String::from("test                                   pairs  contrary  confirmed  limiters\n");
+        let mut sums = [0; 3];
+        for (spec, verdicts) in &self.0 {
+            let found = Self::pairs(verdicts);
+            sums = [0, 1, 2].map(|at| sums[at] + found[at]);
+            let mut limiters: BTreeMap<_, usize> = BTreeMap::new();
+            let names = verdicts.iter().filter_map(|verdict| verdict.limiter);
+            names.for_each(|limiter| *limiters.entry(limiter.title()).or_default() += 1);
+            let limiters: Vec<_> = limiters.iter().map(|(title, count)| format!("{count} {title}")).collect();
+            let [pairs, contrary, confirmed] = found;
+            text += &format!("{spec:36} {pairs:7} {contrary:9} {confirmed:10}  {}\n", limiters.join(", "));
+        }
+        let [pairs, contrary, confirmed] = sums;
+        let share = contrary as f64 / pairs.max(1) as f64 * 100.0;
+        text + &format!(
+            "{contrary} of {pairs} pairs of equal rows have limiters that contradict each other, {share:.0} %; {confirmed} confirmed\n"
+        )
     }
 }
 

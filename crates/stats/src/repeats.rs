@@ -9,8 +9,9 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 /// Weight of the other tests, in repeats. Twenty runs on a noisy virtual disk chose it: with three, the range is wider than the
 /// repeats are apart.
 const OTHERS_WEIGHT: f64 = 4.0;
-/// Fewest repeats of other tests that show a spread, of the same kind and of all.
-const LIKE_MIN: usize = 4;
+/// Fewest repeated tests of the same kind that show a spread: most of them must repeat.
+const LIKE_MIN: usize = 3;
+/// Fewest repeats of other tests that show a spread.
 const OTHERS_MIN: usize = 3;
 /// Fewest repeats of a test alone that show its spread.
 const OWN_MIN: f64 = 3.0;
@@ -35,8 +36,8 @@ pub fn repeat_distance<'a, K: PartialEq + 'a>(
     others: impl Iterator<Item = &'a RepeatedTest<K>> + Clone,
 ) -> Option<f64> {
     let alike = others.clone().filter(|other| other.kind == test.kind);
-    let spread = scale(alike.flat_map(|other| &other.log_ratios), LIKE_MIN)
-        .or_else(|| scale(others.flat_map(|other| &other.log_ratios), OTHERS_MIN));
+    let has_enough_alike = alike.clone().filter(|other| !other.log_ratios.is_empty()).count() >= LIKE_MIN;
+    let spread = if has_enough_alike { scale(alike) } else { scale(others) };
     let weight = if spread.is_some() { OTHERS_WEIGHT } else { 0.0 };
     let squares: f64 = test.log_ratios.iter().map(|ratio| ratio * ratio).sum();
     let degrees = test.log_ratios.len() as f64 + weight;
@@ -46,13 +47,25 @@ pub fn repeat_distance<'a, K: PartialEq + 'a>(
     (degrees >= OWN_MIN && half.is_finite()).then_some(half)
 }
 
-/// Returns the standard deviation of logarithms around 0; `None` for too few. It comes from the median, so that a test that does
-/// not repeat changes no other.
-fn scale<'a>(log_ratios: impl Iterator<Item = &'a f64>, least: usize) -> Option<f64> {
-    let mut distances: Vec<f64> = log_ratios.map(|ratio| ratio.abs()).collect();
-    distances.sort_unstable_by(f64::total_cmp);
-    let middle = distances.get(distances.len() / 2).filter(|_| distances.len() >= least)?;
-    Some(DEVIATION_OF_MEDIAN * middle)
+/// Returns the standard deviation of the repeats of tests; `None` for too few. It comes from the median, in which each test
+/// counts once: one that does not repeat changes no other, however often it was repeated.
+fn scale<'a, K: 'a>(tests: impl Iterator<Item = &'a RepeatedTest<K>>) -> Option<f64> {
+    let repeated: Vec<_> = tests.filter(|test| !test.log_ratios.is_empty()).collect();
+    let weighted = |test: &&'a RepeatedTest<K>| {
+        let weight = 1.0 / test.log_ratios.len() as f64;
+        test.log_ratios.iter().map(move |ratio| (ratio.abs(), weight))
+    };
+    let mut distances: Vec<(f64, f64)> = repeated.iter().flat_map(weighted).collect();
+    if distances.len() < OTHERS_MIN {
+        return None;
+    }
+    distances.sort_unstable_by(|one, other| one.0.total_cmp(&other.0));
+    let (half, mut sum) = (repeated.len() as f64 / 2.0, 0.0);
+    let middle = distances.into_iter().find(|(_, weight)| {
+        sum += weight;
+        sum > half - f64::EPSILON
+    });
+    middle.map(|(distance, _)| DEVIATION_OF_MEDIAN * distance)
 }
 
 #[cfg(test)]
@@ -74,7 +87,7 @@ mod tests {
 
     #[test]
     fn tests_of_the_same_kind_share_their_spread() {
-        let others = [test(0, &[0.02; 6]), test(1, &[0.5; 6])];
+        let others = [0, 0, 0, 1, 1, 1].map(|kind| test(kind, &[[0.02, 0.5][usize::from(kind)]; 2]));
         let found = [0, 1].map(|kind| repeat_distance(&test(kind, &[]), others.iter()).unwrap());
         assert!(found[0] < 0.07 && found[1] > 0.9, "{found:?}");
     }
@@ -82,7 +95,7 @@ mod tests {
     #[test]
     fn test_that_does_not_repeat_widens_no_other() {
         let steady = test(0, &[0.01, -0.01, 0.01]);
-        let others = [steady.clone(), steady.clone(), test(0, &[3.0, 3.0])];
+        let others = [steady.clone(), steady.clone(), test(0, &[3.0; 7])];
         let [half, other] = [&steady, &others[2]].map(|test| repeat_distance(test, others[..2].iter()));
         assert_eq!(half, repeat_distance(&steady, others.iter()));
         assert!(half.unwrap() < 0.03 && other.unwrap() > 2.0, "{half:?} {other:?}");

@@ -735,7 +735,7 @@ examples! {
     return_visit_with_half_the_rate: does_not_repeat SUSPECT, "read:rnd4k", |w| w.return_visit(0.5);
     return_visit_with_nearly_the_same_rate: does_not_repeat QUIET, "read:rnd4k", |w| w.return_visit(0.9);
     return_visit_within_the_interval_of_repeats: does_not_repeat QUIET, "read:rnd4k",
-        |w| { w.return_visit(0.5); w.record.figures.rate.repeat_half_width = Some(1.1); };
+        |w| { w.return_visit(0.7); w.record.figures.rate.repeat_half_width = Some(0.6); };
     return_visit_among_used_inodes: does_not_repeat SUSPECT, "create",
         |w| {
             w.target().geometry.journal = Some("none".into());

@@ -250,7 +250,8 @@ fn does_not_repeat(input: &JudgeInput<'_>) -> Option<TrapFinding> {
     let distance = (visit.ops_per_second / own).ln().abs();
     // Another trap names this cause.
     let is_reported = super::files::inode_search(input).is_some();
-    let range = figures.rate.repeat_half_width.or(input.half_width()).unwrap_or(0.0).ln_1p();
+    // A ± that is too wide to be printed covers nothing.
+    let range = figures.rate.printed_half_width().unwrap_or(0.0).ln_1p();
     if is_reported || distance <= range.max(REPEAT_DISTANCE_MAX) {
         return None;
     }

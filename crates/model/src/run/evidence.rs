@@ -418,6 +418,22 @@ impl Verdict {
         self
     }
 
+    /// Returns true if no limiter that it leaves possible is one that the other leaves possible.
+    pub fn contradicts(&self, other: &Self) -> bool {
+        let [own, others] = [self.possible(), other.possible()];
+        !own.is_empty() && !others.is_empty() && own.iter().all(|limiter| !others.contains(limiter))
+    }
+
+    /// Returns the limiters that it leaves possible: two for a mixed one; none if it is not clear, as all are.
+    fn possible(&self) -> Vec<Limiter> {
+        match self.limiter {
+            None | Some(Limiter::NotClear) => Vec::new(),
+            Some(Limiter::Mixed) => self.ranking.iter().take(2).map(|part| part.limiter).collect(),
+            Some(Limiter::NetworkUndetermined) => vec![Limiter::NetworkBandwidth, Limiter::RemoteLatency],
+            Some(limiter) => vec![limiter],
+        }
+    }
+
     /// Returns true if its limiter is known with at least this confidence.
     pub fn is_at_least(&self, confidence: Confidence) -> bool {
         self.limiter.is_some() && self.confidence.is_some_and(|known| known >= confidence)
@@ -438,4 +454,19 @@ pub fn sources(observations: &[Observation]) -> usize {
     sources.sort_unstable();
     sources.dedup();
     sources.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn verdicts_without_a_common_limiter_contradict_each_other() {
+        let of = |limiter| Verdict { limiter: Some(limiter), ..Verdict::default() };
+        let mixed = Verdict::mixed([(Limiter::DeviceLatency, 0.5), (Limiter::DeviceOps, 0.4)], Vec::new());
+        assert!(of(Limiter::DeviceOps).contradicts(&of(Limiter::DeviceLatency)));
+        assert!(!of(Limiter::DeviceOps).contradicts(&mixed) && !mixed.contradicts(&of(Limiter::NotClear)));
+        assert!(mixed.contradicts(&of(Limiter::KernelCpu)));
+        assert!(!of(Limiter::NetworkUndetermined).contradicts(&of(Limiter::RemoteLatency)));
+    }
 }
