@@ -16,6 +16,7 @@ pub mod capability;
 pub mod deploy;
 pub mod dist;
 pub mod docs;
+pub mod hidden;
 pub mod lab;
 mod limiters;
 mod metadata;

@@ -203,7 +203,8 @@ impl<'a> ExperimentResults<'a> {
             Experiment::Block => -1.0 - beyond..=beyond,
             Experiment::Separate => f64::NEG_INFINITY..=f64::INFINITY,
         };
-        if low > *possible.end() || high < *possible.start() {
+        // A wide interval makes such an answer no more possible.
+        if !possible.contains(&value) {
             return Some(ExclusionReason::Impossible);
         }
         if self.has_baseline_shifted(response) {

@@ -137,14 +137,23 @@ impl<'a> JudgeInput<'a> {
     /// Returns `None` for other tests, and where the kernel hides the counters.
     pub fn network_bytes(&self) -> Option<(u64, u64)> {
         let _ = self.files()?;
-        let target = self.target();
-        let is_remote = target.backing == Backing::RemoteOrUserSpace;
-        let is_of_host = is_remote && (target.source.contains(':') || target.source.starts_with("//"));
         let hidden = &self.environment.hidden_sources;
         let is_hidden = hidden.iter().any(|source| source.starts_with("/proc/self/net/dev"));
-        let system = self.record.seen.system.as_ref().filter(|_| is_of_host && !is_hidden)?;
+        let system = self.record.seen.system.as_ref().filter(|_| self.is_of_host() && !is_hidden)?;
         let network = system.network.as_ref();
         Some(network.map_or((0, 0), |network| (network.sent_bytes, network.received_bytes)))
+    }
+
+    /// Returns true if the source of the mount is on a host.
+    fn is_of_host(&self) -> bool {
+        let target = self.target();
+        let is_remote = target.backing == Backing::RemoteOrUserSpace;
+        is_remote && (target.source.contains(':') || target.source.starts_with("//"))
+    }
+
+    /// Returns true if the data crosses a line to a server.
+    pub fn has_line(&self) -> bool {
+        self.is_of_host() || self.target().layers.iter().any(|layer| layer.kind == LayerKind::Line)
     }
 
     /// Returns the activity of the machine, interval by interval.

@@ -159,11 +159,20 @@ pub(crate) fn conclude(input: &JudgeInput<'_>) -> Option<Verdict> {
     let found = Verdict { ranking: ranking(&reading, &found), ..found };
     let doubts = doubts(&reading, found.limiter);
     let mut verdict = found.unless(doubts);
+    // A device whose requests do not show may have a queue or a limit before it.
+    if verdict.limiter.is_some_and(is_of_device) && reading.at_target.is_none() {
+        verdict = verdict.at_most(Confidence::Likely);
+    }
     if !verdict.is_at_least(Confidence::Likely) {
         verdict.limiter = Some(Limiter::NotClear);
         verdict.next = vec![next_step(&reading)];
     }
     Some(verdict)
+}
+
+/// Returns true for a limit of a device, and not of what is before it.
+fn is_of_device(limiter: Limiter) -> bool {
+    matches!(limiter, Limiter::DeviceBandwidth | Limiter::DeviceOps | Limiter::DeviceLatency)
 }
 
 /// Returns observations that rule out certainty about that limiter, whichever rule found it.
@@ -185,12 +194,19 @@ fn doubts(reading: &Reading<'_>, limiter: Option<Limiter>) -> Vec<Observation> {
                 | Limiter::LockContention
                 | Limiter::FsyncJournal
         );
-    let is_software = reading.is_remote
-        || reading.input.target().device_stack.iter().any(|device| device.kind == DeviceKind::Loop);
-    let others = used_cpus(&reading.input)
-        .filter(|used| belongs_to_target && is_software && *used > OTHERS_CPU_SHARE_MAX * cpu::cpus(reading));
+    let has_loop = reading.input.target().device_stack.iter().any(|device| device.kind == DeviceKind::Loop);
+    let is_software = reading.is_remote || has_loop;
+    let helpers = reading.system().into_iter().flat_map(|system| &system.helpers);
+    let named: f64 = helpers.map(|helper| helper.cpu_share).sum();
+    // A thread that does not show may serve a loop device, and be able to do no more.
+    let may_hold_back = |used: &f64| {
+        *used > OTHERS_CPU_SHARE_MAX * cpu::cpus(reading)
+            || has_loop && used - named >= helper::LOOP_SATURATED
+    };
+    let others =
+        used_cpus(&reading.input).filter(|used| belongs_to_target && is_software && may_hold_back(used));
     let last = reading.input.target().layers.iter().rfind(|layer| layer.kind == LayerKind::Device);
-    let hidden = last.filter(|last| is_device_limit && last.hidden.is_some());
+    let hidden = last.filter(|last| is_of_device(limiter) && last.hidden.is_some());
     seen![
         hidden.map(|last| Observation::NotVisibleBelow { layer: last.name.as_str().into() }),
         even.map(|variation| Observation::RateTooEven { variation: Share(variation) }),

@@ -112,6 +112,10 @@ fn limits(measured: &[&PhaseRecord]) -> String {
         Some(_) if device.count > 0 => {
             format!("The device {} the limit in {}", device.is(), data.count_text(device.count))
         }
+        // The device may be one of the two.
+        Some(top_subject) if top_subject.subject == TWO_LIMITS => {
+            data.sentence().trim_end_matches('.').to_owned()
+        }
         Some(top_subject) if data.all == 1 => {
             let (name, is) = (capitalised(top_subject.subject), top_subject.is());
             format!("{name}, not the device, {is} the limit in the one data test")
@@ -167,9 +171,9 @@ impl Limits {
             let (limiter, confidence) = limiter_of(phase)?;
             let parts = parts(phase);
             // Two limits of the device are the device's.
-            let is_device =
-                limiter == Limiter::Mixed && !parts.is_empty() && parts.iter().copied().all(is_device_limit);
-            Some((if is_device { parts[0] } else { limiter }, confidence == Confidence::Confirmed))
+            let is_one = |first: &Limiter| parts.iter().all(|part| subject(*part) == subject(*first));
+            let one = parts.first().copied().filter(|first| limiter == Limiter::Mixed && is_one(first));
+            Some((one.unwrap_or(limiter), confidence == Confidence::Confirmed))
         });
         let known = known.filter(|(limiter, _)| *limiter != Limiter::NotClear);
         Self { known: known.collect(), all: tests.len(), kind }
@@ -197,8 +201,11 @@ impl Limits {
         match self.top_subject() {
             None => self.not_clear(),
             Some(top_subject) => {
-                let (name, is) = (capitalised(top_subject.subject), top_subject.is());
-                format!("{name} {is} the limit in {}.", self.count_text(top_subject.count))
+                let (name, count) = (capitalised(top_subject.subject), self.count_text(top_subject.count));
+                match top_subject.subject {
+                    TWO_LIMITS => format!("{name} probably hold back {count}."),
+                    _ => format!("{name} {} the limit in {count}.", top_subject.is()),
+                }
             }
         }
     }
@@ -221,12 +228,16 @@ impl Limits {
     }
 }
 
+/// Subject of tests with two limits that have different subjects.
+const TWO_LIMITS: &str = "two limits at once";
+
 /// The subject of a sentence about a limiter. Limiters with the same subject are counted together.
 fn subject(limiter: Limiter) -> &'static str {
     match limiter {
         Limiter::ClientCpu | Limiter::KernelCpu | Limiter::CpuSaturated => "CPU time",
         Limiter::PageCache | Limiter::PageCacheAbsorbed | Limiter::MetadataCache => "memory",
         Limiter::BelowClients => "the shared storage",
+        Limiter::Mixed => TWO_LIMITS,
         limiter if is_device_limit(limiter) => "the device",
         limiter => limiter.title(),
     }
@@ -273,6 +284,20 @@ mod tests {
         assert!(from_run(&run).ends_with("No row is marked."), "{}", from_run(&run));
         run.environment.target.backing = Backing::Unknown;
         assert!(from_run(&run).ends_with("and a cache may have served reads."), "{}", from_run(&run));
+    }
+
+    #[test]
+    fn two_limits_at_once_have_a_sentence() {
+        let with = |parts: [Limiter; 2]| {
+            let mut phase = sample::phase("fsync:rnd4k");
+            phase.judged.verdict = Some(Verdict::mixed(parts.map(|limiter| (limiter, 0.4)), Vec::new()));
+            phase.judged.verdict.as_mut().unwrap().confidence = Some(Confidence::Likely);
+            phase
+        };
+        let apart = with([Limiter::DeviceLatency, Limiter::FsyncJournal]);
+        assert_eq!(limits(&[&apart]), "Two limits at once probably hold back the one data test.");
+        let cpu = with([Limiter::KernelCpu, Limiter::ClientCpu]);
+        assert_eq!(limits(&[&cpu]), "CPU time, not the device, is probably the limit in the one data test.");
     }
 
     #[test]

@@ -27,6 +27,7 @@ use self::score::{Answer, Scores, unsure_line};
 use self::truth::Truth;
 use super::copy_for_all;
 use crate::capability::OTHER_USER;
+use crate::hidden;
 
 /// Requested exam.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -168,7 +169,7 @@ impl Exam {
 /// Prints a line on a row if it is a miss, and counts it.
 fn print_and_count(row: &Row, seed: u64, words: &str, load: Load, scores: &mut Scores) {
     let test = format!("stack {seed}: {words}; {}", load.spec());
-    let Some(answer) = row.answer() else {
+    let Some(answer) = row.answer(false) else {
         println!("{test}: the test was not made, so the row is not kept");
         return;
     };
@@ -212,9 +213,9 @@ fn sure(stack: &Stack, load: Load, truth: &Truth) -> Option<Part> {
 /// # Errors
 /// The rows cannot be read.
 pub fn rejudge(lists_misses: bool) -> Result<bool> {
-    let mut list = |number: usize, row: &Row, answer: &Answer| {
+    let mut list = |number: usize, hidden: &str, row: &Row, answer: &Answer| {
         let spec = row.run.phases.first().map_or("", |phase| phase.spec.as_str());
-        let test = format!("row {number}: {}; {spec}", row.stack);
+        let test = format!("row {number}{hidden}: {}; {spec}", row.stack);
         answer.line(&test).iter().filter(|_| lists_misses).for_each(|line| println!("{line}"));
     };
     println!("{}", rejudged(&mut list)?.tables());
@@ -226,18 +227,17 @@ pub fn rejudge(lists_misses: bool) -> Result<bool> {
 /// # Errors
 /// The rows cannot be read.
 pub fn page() -> Result<String> {
-    Ok([PAGE, &rejudged(&mut |_, _, _| {})?.summary()].concat())
+    Ok([PAGE, &rejudged(&mut |_, _, _, _| {})?.summary()].concat())
 }
 
 const PAGE: &str = "# The exam
 
 `cargo xtask rigs --random N` draws N stacks of storage and measures each. At the bottom is a server in memory, a network
-link to a server, zram, or an image. Above it are loop devices, file systems, daemons, queues and limits. This page has
-the score of the kept rows.
+link to a server, zram, or an image. Above it are loop devices, file systems, daemons, queues and limits.
 
-- **The bottleneck is found by changing one part at a time** for a second. A change gives twice the slots of a server, twice
-  a limit or a queue, or half the service time. The bottleneck is the part whose relief raises the rate by a quarter or more.
-  No other relief may raise the rate by more than 8 %.
+- **The bottleneck is found by changing one part at a time** for a second. A change doubles the slots, a limit or a queue, or
+  halves the service time. The bottleneck is the part whose relief raises the rate by a quarter or more. No other relief may
+  raise the rate by more than 8 %.
 - **A cache, a hole or unwritten extents** are the bottleneck if no relief helps, and at most 15 % of the bytes came from
   below. The row must then have a mark for it.
 - **A row counts** if this is also the bottleneck that the numbers of the stack predict.
@@ -245,16 +245,28 @@ the score of the kept rows.
   There, the prediction is the bottleneck.
 - **Right** is a limiter that belongs to the bottleneck, at any confidence. Where the layers below a device are hidden, a limit of
   the device is right, too, unless it is confirmed. The layer that a verdict names is not checked yet.
+- **The last table** judges the rows without a part of the run, as in a container.
 
 ";
 
-fn rejudged(visit: &mut dyn FnMut(usize, &Row, &Answer)) -> Result<Scores> {
+/// Judges the kept rows again, and each without some parts of its run. `visit` gets the number of a row, and the hidden part.
+fn rejudged(visit: &mut dyn FnMut(usize, &str, &Row, &Answer)) -> Result<Scores> {
     let mut scores = Scores::default();
     for (number, mut row) in corpus::read()?.into_iter().enumerate() {
         judge::rejudge(&mut row.run);
-        let answer = row.answer().context("a kept row has no test, or an unknown bottleneck")?;
-        visit(number, &row, &answer);
+        let answer = row.answer(false).context("a kept row has no test, or an unknown bottleneck")?;
+        visit(number, "", &row, &answer);
         scores.add(&answer);
+        for (source, hide) in hidden::SOURCES {
+            let mut blind = row.clone();
+            hide(&mut blind.run);
+            judge::rejudge(&mut blind.run);
+            let answer = blind.answer(true).context("a kept row has no test, or an unknown bottleneck")?;
+            if answer.is_wrong() {
+                visit(number, &format!(" without {source}"), &blind, &answer);
+            }
+            scores.add_hidden(source, &answer);
+        }
     }
     Ok(scores)
 }

@@ -6,7 +6,7 @@ use model::figure::{BytesPerSecond, MemoryBytes, WaitClass};
 use model::observation::Observation;
 use model::run::Verdict;
 
-use super::{seen, stream};
+use super::{seen, stream, throttle};
 use crate::reading::Reading;
 
 /// Share of the samples of sleeping threads that found them held back.
@@ -20,6 +20,10 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     let is_most = budget.blocked > reading.on_cpu() && budget.blocked > budget.run_queue;
     if !is_most || held <= HELD_BACK_SHARE_MIN {
         return None;
+    }
+    // A limit that the pages reach on their way is what holds them back.
+    if let Some(found) = throttle::readable_limit(reading) {
+        return Some(found);
     }
     // The pages of a server's file system leave over the line.
     if let Some(full) = stream::writeback_fills_line(reading) {

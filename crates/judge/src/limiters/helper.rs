@@ -16,7 +16,7 @@ use crate::reading::Reading;
 const SATURATED: f64 = 0.9;
 /// The same share for the threads of a loop device's queue. One works at a time, and handing over takes some of the
 /// time.
-const LOOP_SATURATED: f64 = 0.8;
+pub(super) const LOOP_SATURATED: f64 = 0.8;
 /// Threads of one queue with this share of all CPUs used most of them: the test and the rest of the kernel used some.
 const MOST_CPUS: f64 = 0.5;
 /// A machine whose CPUs were in use for this share of the time had none left.

@@ -34,17 +34,18 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     if !waits_for_target(reading) || input.amplifies_writes() || writes_journal {
         return None;
     }
-    // Without experiments, latency may limit a few operations at a time, even without foreign I/O.
-    let is_tried = reading.gain().is_some();
+    // If the device has headroom, foreign I/O costs the test nothing. More depth may gain the foreign part, but no more
+    // than that.
+    let gain_max = 1.0 / (1.0 - foreign);
+    if reading.gain().is_some_and(|gain| gain.low > gain_max) {
+        return None;
+    }
+    // Without a clear answer, latency may limit a few operations at a time, even without foreign I/O.
+    let is_tried = reading.gain().is_some_and(|gain| gain.high <= gain_max);
     if !is_tried
         && (reading.in_flight < IN_FLIGHT_MIN
             || reading.occupancy().is_none_or(|occupancy| occupancy <= REQUESTS_PER_OP_MIN))
     {
-        return None;
-    }
-    // If the device has headroom, foreign I/O costs the test nothing. More depth may gain the foreign part, but no more
-    // than that.
-    if reading.gain().is_some_and(|gain| gain.low > 1.0 / (1.0 - foreign)) {
         return None;
     }
     let is_saturated = reading.load().is(Load::Saturated);

@@ -149,6 +149,10 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
         return Some(Verdict::mixed(parts, evidence));
     }
     let found = Verdict::new(limiter, blocked, evidence).advise(advice);
+    // The line to a server may be the limit, and only its bytes tell.
+    if limiter == Limiter::ServerSaturated && input.has_line() && !has_network(reading) {
+        return Some(found.at_most(Confidence::Undetermined));
+    }
     // The kernel does not report the capacity of a link. Blocks of another size show it, where they were tried.
     let cpus = input.record.seen.cpu.as_ref().map_or(0.0, |cpu| cpu.user + cpu.kernel);
     if limiter == Limiter::NetworkBandwidth && cpus > CPUS_BUSY && unit.is_none() {
@@ -157,6 +161,11 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     // A guest cannot see whose limit a virtual disk has. Without experiments, nothing is confirmed.
     let is_of_one_unit = unit.is_some_and(|(unit, is_sure)| is_sure && unit != Unit::Both);
     Some(if is_sure && is_of_one_unit && !below { found } else { found.at_most(Confidence::Likely) })
+}
+
+/// Returns true if the bytes of an interface were counted.
+fn has_network(reading: &Reading<'_>) -> bool {
+    reading.system().is_some_and(|system| system.network.is_some())
 }
 
 /// Returns true if a saturated target counts bytes. Without experiments, the usual unit for blocks of that size decides.

@@ -152,6 +152,7 @@ pub(super) fn readable_limit(reading: &Reading<'_>) -> Option<Verdict> {
     let evidence = seen![
         reading.time_spent(),
         reading.at_target().filter(|_| is_above),
+        reading.dominant_wait(&[WaitClass::Dirty]).filter(|_| reading.waits(WaitClass::Dirty) > 0.0),
         Some(allowed),
         reading.answers_if_saturated(),
     ];

@@ -201,6 +201,9 @@ fn above_lower(middle: LayerKind, inside: f64, window: Option<u64>, times: f64) 
         world.target().layers = chain(&[FileSystem, Device, middle, Device]);
         world.target().layers[1].name = "nvme0n1p2".into();
         world.target().device_stack[0].kind = DeviceKind::Loop;
+        // No thread of the loop device is busy.
+        let cpu = world.record.seen.cpu.as_mut().unwrap();
+        (cpu.user, cpu.kernel) = (0.01, 0.01);
         let alone = inside / 10.0 / times;
         let threads = if middle == LayerKind::Daemon { window } else { None };
         let load = |ops, upper, lower| {
@@ -388,6 +391,11 @@ cases! {
     );
     server_starved_of_cpu: ServerSaturated Likely, clean("read:rnd4k:t16")
         .blocked().remote(15.5).sleeps(&[("request_wait_answer", 0.95)]).answers(0.0, 0.0).hogged();
+    saturated_server_behind_a_line_without_counts: NotClear Undetermined, with(
+        clean("read:rnd4k:t16")
+            .blocked().remote(15.5).sleeps(&[("request_wait_answer", 0.95)]).answers(0.0, 0.0),
+        |world| world.target().layers = chain(&[LayerKind::Fuse, LayerKind::Daemon, LayerKind::Line]),
+    );
     saturated_server: ServerSaturated Confirmed, clean("read:rnd4k:t16")
         .blocked().remote(15.5).sleeps(&[("request_wait_answer", 0.95)]).answers(0.0, 0.0);
     device_saturated_at_queue_depth_1: DeviceOps Confirmed,
@@ -441,6 +449,10 @@ cases! {
         with_queue_slots("read:rnd4k:t16", 4, 4.0).sleeps(&[("blk_mq_get_tag", 0.7), ("__iomap_dio_rw", 0.25)]);
     full_lower_queue_with_room_below: QueueFull Confirmed, above_lower(LayerKind::FileSystem, 4.0, Some(4), 1.0);
     full_lower_queue_of_full_device: DeviceOps Confirmed, above_lower(LayerKind::FileSystem, 4.0, Some(4), 3.0);
+    full_device_below_a_loop_device_with_hidden_threads: DeviceOps Likely, with(
+        above_lower(LayerKind::FileSystem, 4.0, Some(4), 3.0),
+        |world| world.record.seen.cpu.as_mut().unwrap().kernel = 0.2,
+    );
     idle_device_below_a_loop_device: IoThrottle Likely, above_lower(LayerKind::FileSystem, 0.5, Some(128), 1.0);
     full_program_above_a_device: ServerSaturated Likely, above_lower(LayerKind::Daemon, 2.0, Some(2), 1.0);
     full_queue_with_io_uring: QueueFull Confirmed,

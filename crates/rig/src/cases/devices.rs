@@ -93,10 +93,19 @@ fn throttles() -> Vec<Case> {
         Case::new(
             "dirty-pages",
             "16 MiB of dirty pages on a device that writes 100 MB/s",
-            disk().size_mib(1024).write_bytes_per_second(100_000_000).dirty_max_bytes(16 << 20),
+            disk_over(Spec::fuse().service_us(500).bytes_per_second(100_000_000))
+                .size_mib(1024)
+                .dirty_max_bytes(16 << 20),
         )
         .options("--size 400m --time 3")
         .test("write:seq1m:buffered", &[DirtyThrottling]),
+        Case::new(
+            "capped-pages",
+            "16 MiB of dirty pages above a limit of 100 MB/s",
+            disk().size_mib(1024).write_bytes_per_second(100_000_000).dirty_max_bytes(16 << 20),
+        )
+        .options("--size 400m --time 3")
+        .test("write:seq1m:buffered", &[IoThrottle]),
         Case::new(
             "tags",
             "a queue of 4 requests on a device that accepts 32",

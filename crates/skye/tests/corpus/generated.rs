@@ -15,7 +15,7 @@ type Drawn = (f64, Option<f64>, f64);
 
 /// Figures that take the place of measured ones.
 #[derive(Debug, Clone)]
-struct Figures {
+pub struct Figures {
     answers: [Option<Drawn>; 4],
     shares: Option<Vec<f64>>,
     backing: Option<Backing>,
@@ -29,7 +29,7 @@ fn answer(values: std::ops::Range<f64>) -> impl Strategy<Value = Option<Drawn>> 
 }
 
 prop_compose! {
-    fn figures()(
+    pub fn figures()(
         answers in [answer(-1.3..1.3), answer(-1.6..0.6), answer(-0.3..1.3), answer(0.5..4.0)],
         shares in of(vec(0.0..1.0, 4)),
         backing in of(select(vec![Backing::Devices, Backing::Memory])),
@@ -53,7 +53,7 @@ fn response(answer: Option<Drawn>, own: f64, factor: Option<f64>) -> Option<Resp
     })
 }
 
-fn put(figures: &Figures, row: &mut PhaseRecord) {
+pub fn put(figures: &Figures, row: &mut PhaseRecord) {
     let own = row.figures.rate.steady_or_whole().unwrap_or(1000.0);
     let [depth, block, single, separate] = figures.answers;
     row.judged.sensitivity = Some(Sensitivity {

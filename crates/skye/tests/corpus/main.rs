@@ -5,6 +5,7 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod generated;
+mod laws;
 mod rule;
 
 use std::fmt::Write;

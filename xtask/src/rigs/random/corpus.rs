@@ -50,7 +50,9 @@ pub(super) struct AtServer {
 
 impl Row {
     /// Compares its record with the truth; `None` without a test, or with an unknown bottleneck.
-    pub(super) fn answer(&self) -> Option<Answer> {
+    ///
+    /// With `is_hidden`, a part of the run was removed.
+    pub(super) fn answer(&self, is_hidden: bool) -> Option<Answer> {
         let parts = self.parts.iter().map(|word| Part::from_word(word)).collect::<Option<_>>()?;
         let bottleneck = Part::from_word(&self.bottleneck)?;
         let found = &self.run.environment.target.layers;
@@ -60,7 +62,8 @@ impl Row {
         let is_alone = !self.is_answered && !self.stack.contains("by others");
         let agreements = counters::compare(phase, found, has_layers, is_alone, self.at_server);
         // Where the layers below a device are hidden, its limit and theirs look the same, and so do their queues.
-        let is_cut = found.last().is_some_and(|last| last.kind == LayerKind::Device && last.hidden.is_some());
+        let is_cut = |last: &Layer| last.kind == LayerKind::Device && last.hidden.is_some();
+        let is_cut = is_hidden || found.last().is_some_and(is_cut);
         let is_held = bottleneck.is_limit() || bottleneck.is_queue();
         let coarser = if is_cut && is_held { COARSER } else { &[] };
         Some(Answer::new(parts, bottleneck, coarser, self.is_answered, agreements, phase))
@@ -124,7 +127,7 @@ pub(super) fn read() -> Result<Vec<Row>> {
 /// The file cannot be read or written.
 pub(super) fn add(rows: Vec<Row>) -> Result<()> {
     let path = path();
-    let made = rows.into_iter().filter(|row| row.answer().is_some());
+    let made = rows.into_iter().filter(|row| row.answer(false).is_some());
     let all = read()?.into_iter().chain(made);
     let mut packed = GzEncoder::new(Vec::new(), Compression::best());
     for row in all {

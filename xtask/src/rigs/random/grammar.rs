@@ -111,25 +111,6 @@ impl Part {
         matches!(self, Self::Window | Self::LowerWindow)
     }
 
-    /// Returns true for what serves the operations.
-    pub(super) fn is_service(self) -> bool {
-        use Part::{Bandwidth, LowerBandwidth, LowerPlaces, LowerService, Places, Service};
-        matches!(self, Places | Service | Bandwidth | LowerPlaces | LowerService | LowerBandwidth)
-    }
-
-    /// Returns true if the part lies below the uppermost device or mount.
-    pub(super) fn is_lower(self) -> bool {
-        matches!(
-            self,
-            Self::LowerPlaces
-                | Self::LowerService
-                | Self::LowerBandwidth
-                | Self::LowerWindow
-                | Self::LowerCap
-                | Self::Cache
-        )
-    }
-
     /// Returns true for parts that answer for all below them.
     pub(super) fn answers(self) -> bool {
         matches!(self, Self::Cache | Self::Hole | Self::Unwritten)

@@ -85,6 +85,11 @@ impl Answer {
         self.outcome == Outcome::Right && self.has_mark == self.is_answered && self.agreements.is_whole()
     }
 
+    /// True if its limiter is wrong.
+    pub(super) fn is_wrong(&self) -> bool {
+        self.outcome == Outcome::Wrong
+    }
+
     /// Returns a line on a miss of this test.
     pub(super) fn line(&self, test: &str) -> Option<String> {
         let answered = if self.is_answered { ", answered by a cache" } else { "" };
@@ -114,6 +119,8 @@ pub(super) struct Scores {
     bottlenecks: BTreeMap<Part, Counts>,
     parts: BTreeMap<Part, Counts>,
     all: Counts,
+    /// The same rows without a part of the run, by the name of that part.
+    hidden: BTreeMap<&'static str, Counts>,
     /// Loads whose truth is unsure.
     pub unsure: u32,
 }
@@ -124,18 +131,20 @@ struct Counts {
     not_clear: u32,
     wrong: u32,
     wrong_confirmed: u32,
+    right_confirmed: u32,
     answered: u32,
     marks_missed: u32,
     marks_false: u32,
-    /// For each of [`GROUPS`], its rows and those with a right limiter.
-    groups: [(u32, u32); GROUPS.len()],
     agreements: Agreements,
 }
 
 impl Counts {
     fn add(&mut self, answer: &Answer) {
         match answer.outcome {
-            Outcome::Right => self.right += 1,
+            Outcome::Right => {
+                self.right += 1;
+                self.right_confirmed += u32::from(answer.is_confirmed);
+            }
             Outcome::NotClear => self.not_clear += 1,
             Outcome::Wrong => {
                 self.wrong += 1;
@@ -145,12 +154,6 @@ impl Counts {
         self.answered += u32::from(answer.is_answered);
         self.marks_missed += u32::from(answer.is_answered && !answer.has_mark);
         self.marks_false += u32::from(!answer.is_answered && answer.has_mark);
-        for ((has, _), (rows, named)) in GROUPS.iter().zip(&mut self.groups) {
-            if has(answer.bottleneck) {
-                *rows += 1;
-                *named += u32::from(answer.outcome == Outcome::Right);
-            }
-        }
         self.agreements += answer.agreements;
     }
 
@@ -158,8 +161,25 @@ impl Counts {
         self.right + self.not_clear + self.wrong
     }
 
+    fn outcomes(self) -> [u32; 4] {
+        [self.right, self.not_clear, self.wrong, self.wrong_confirmed]
+    }
+
     fn right_share(self) -> f64 {
         f64::from(self.right) / f64::from(self.rows().max(1))
+    }
+
+    /// Returns a line on the rows of each confidence, and those that are right.
+    fn reliability(self) -> String {
+        let of = |confidence: &str, right: u32, wrong: u32| {
+            let rows = right + wrong;
+            let interval = stats::interval_of_share(right.into(), rows.into());
+            let least = interval.map_or(0.0, |interval| interval.low * 100.0);
+            format!("- {right} of {rows} {confidence} rows are right: at 95 %, at least {least:.0} %.\n")
+        };
+        let likely_right = self.right - self.right_confirmed;
+        of("confirmed", self.right_confirmed, self.wrong_confirmed)
+            + &of("likely", likely_right, self.wrong - self.wrong_confirmed)
     }
 
     fn row(self, word: &str) -> String {
@@ -171,15 +191,6 @@ impl Counts {
     }
 }
 
-/// Bottlenecks that have something in common, and what.
-type Group = (fn(Part) -> bool, &'static str);
-const GROUPS: [Group; 4] = [
-    (Part::is_limit, "A limit of a device or a quota was the bottleneck"),
-    (Part::is_queue, "A full queue was the bottleneck"),
-    (Part::is_service, "The slots, time or bytes of a server were the bottleneck"),
-    (Part::is_lower, "The bottleneck was below the uppermost device"),
-];
-
 /// Heads of the columns of a table, after the first.
 const COLUMNS: &str = "rows | right | not clear | wrong | of them confirmed | mark missed | false mark";
 
@@ -189,6 +200,11 @@ impl Scores {
         self.bottlenecks.entry(answer.bottleneck).or_default().add(answer);
         answer.parts.iter().for_each(|part| self.parts.entry(*part).or_default().add(answer));
         self.all.add(answer);
+    }
+
+    /// Counts an answer that lacks a part of the run.
+    pub(super) fn add_hidden(&mut self, source: &'static str, answer: &Answer) {
+        self.hidden.entry(source).or_default().add(answer);
     }
 
     /// Returns the tables by bottleneck and by part as Markdown, each with the worst first.
@@ -207,17 +223,36 @@ impl Scores {
     /// Returns the table by bottleneck, and the sums.
     pub(super) fn summary(&self) -> String {
         let mut text = self.table("bottleneck", &self.bottlenecks);
-        let Counts { answered, marks_missed, marks_false, groups, agreements, .. } = self.all;
+        let Counts { answered, marks_missed, marks_false, agreements, .. } = self.all;
         let rows = self.all.rows();
         let _ = writeln!(
             text,
             "- A cache answered in {answered} of {rows} rows: the mark is missing in {marks_missed}. Of the others, \
              {marks_false} have such a mark."
         );
-        for ((_, what), (rows, named)) in GROUPS.iter().zip(groups) {
-            let _ = writeln!(text, "- {what} in {rows} rows; {named} name a right limiter.");
-        }
+        text += &self.all.reliability();
         text += &agreements.to_string();
+        text + &self.hidden_table()
+    }
+
+    /// Returns the table of the rows without a part of the run; nothing if none were judged so.
+    fn hidden_table(&self) -> String {
+        if self.hidden.is_empty() {
+            return String::new();
+        }
+        let rows = self.hidden.iter().map(|(source, counts)| (*source, *counts));
+        let is_other = |(_, counts): &(&str, Counts)| counts.outcomes() != self.all.outcomes();
+        let rows = rows.filter(is_other);
+        let mut text = String::from(
+            "\n| hidden | right | not clear | wrong | of them confirmed |\n|---|---|---|---|---|\n",
+        );
+        for (source, counts) in [("nothing", self.all)].into_iter().chain(rows) {
+            let [right, not_clear, wrong, wrong_confirmed] = counts.outcomes();
+            text += &format!("| {source} | {right} | {not_clear} | {wrong} | {wrong_confirmed} |\n");
+        }
+        let same = self.hidden.iter().filter(|(_, counts)| counts.outcomes() == self.all.outcomes());
+        let same: Vec<_> = same.map(|(source, _)| *source).collect();
+        text += &format!("\nThe same without: {}.\n", same.join(", "));
         text
     }
 }
