@@ -10,6 +10,7 @@ use model::run::{Confidence, PhaseRecord, Trust, Verdict};
 use super::latency::LARGE_BYTES;
 use super::{is_at_target, seen};
 use crate::experiments::{Load, LoadEstimate, Unit};
+use crate::places::Level;
 use crate::reading::Reading;
 
 /// Smallest share of the requested bytes that must have crossed the network.
@@ -110,26 +111,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
         (false, _) if is_bandwidth => Limiter::DeviceBandwidth,
         (false, _) => Limiter::DeviceOps,
     };
-    let classes = if reading.is_remote {
-        [WaitClass::Remote, WaitClass::Page, WaitClass::Device]
-    } else {
-        [WaitClass::Device, WaitClass::Page, WaitClass::Sync]
-    };
-    let below = reading.input.is_on_virtual_disk();
-    let in_target = reading.at_target().filter(|_| is_busy && !is_network);
-    let full = full.map_or(Vec::new(), |gate| reading.at_level(gate));
-    let virtual_disk = (below && in_target.is_some()).then_some(Observation::VirtualDisk {});
-    let evidence = seen![
-        reading.time_spent(),
-        reading.dominant_wait(&classes),
-        network,
-        in_target.filter(|_| full.is_empty()),
-        full,
-        faster_test(reading).filter(|_| limiter == Limiter::DeviceOps),
-        virtual_disk,
-        late,
-        reading.answers(),
-    ];
+    let evidence = evidence(reading, limiter, network, full, late);
     // If experiments confirm the device's own limit, nothing is left to try.
     let advice = match limiter {
         Limiter::NetworkBandwidth => Some(Advice::FasterLink {}),
@@ -160,7 +142,42 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     }
     // A guest cannot see whose limit a virtual disk has. Without experiments, nothing is confirmed.
     let is_of_one_unit = unit.is_some_and(|(unit, is_sure)| is_sure && unit != Unit::Both);
-    Some(if is_sure && is_of_one_unit && !below { found } else { found.at_most(Confidence::Likely) })
+    Some(if is_sure && is_of_one_unit && !input.is_on_virtual_disk() {
+        found
+    } else {
+        found.at_most(Confidence::Likely)
+    })
+}
+
+/// Returns the observations that show a saturated target: its own in the place of those of the uppermost device, where the
+/// operations wait at a lower one.
+fn evidence(
+    reading: &Reading<'_>,
+    limiter: Limiter,
+    network: Vec<Observation>,
+    full: Option<&Level>,
+    late: Vec<Observation>,
+) -> Vec<Observation> {
+    let classes = if reading.is_remote {
+        [WaitClass::Remote, WaitClass::Page, WaitClass::Device]
+    } else {
+        [WaitClass::Device, WaitClass::Page, WaitClass::Sync]
+    };
+    let is_busy = reading.waits_in_target() == Some(true);
+    let in_target = reading.at_target().filter(|_| is_busy && network.is_empty());
+    let full = full.map_or(Vec::new(), |gate| reading.at_level(gate));
+    let is_below = reading.input.is_on_virtual_disk() && in_target.is_some();
+    seen![
+        reading.time_spent(),
+        reading.dominant_wait(&classes),
+        network,
+        in_target.filter(|_| full.is_empty()),
+        full,
+        faster_test(reading).filter(|_| limiter == Limiter::DeviceOps),
+        is_below.then_some(Observation::VirtualDisk {}),
+        late,
+        reading.answers(),
+    ]
 }
 
 /// Returns true if the bytes of an interface were counted.
