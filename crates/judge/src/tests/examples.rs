@@ -728,10 +728,9 @@ examples! {
     run_stopped_for_hundredth_of_file_test: not_running QUIET, "stat", |w| stop(w, 100);
 
     changes_within_the_range_of_repeats: not_steady QUIET, "read:rnd4k",
-        |w| {
-            w.changes(1.5, 110_000.0, 95_000.0, 1 << 30);
-            w.record.figures.rate.repeat_half_width = Some(0.2);
-        };
+        |w| { w.changes(1.5, 110_000.0, 95_000.0, 1 << 30); w.record.figures.rate.repeat_half_width = Some(0.2); };
+    rates_before_and_after_a_raised_limit: not_steady SUSPECT, "read:rnd4k",
+        |w| { w.changes(4.1, 1e3, 4e3, 1 << 20); w.steady().is_steady = true; w.limits(&[1e3, 4e3]); };
     return_visit_with_half_the_rate: does_not_repeat SUSPECT, "read:rnd4k", |w| w.return_visit(0.5);
     return_visit_with_nearly_the_same_rate: does_not_repeat QUIET, "read:rnd4k", |w| w.return_visit(0.9);
     return_visit_within_the_interval_of_repeats: does_not_repeat QUIET, "read:rnd4k",

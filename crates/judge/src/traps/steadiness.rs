@@ -151,7 +151,9 @@ fn longer(input: &JudgeInput<'_>) -> Option<Advice> {
 
 /// A test without a part that has one rate for long enough.
 fn not_steady(input: &JudgeInput<'_>) -> Option<TrapFinding> {
-    let steady = input.record.figures.steady.as_ref().filter(|steady| !steady.is_steady)?;
+    // A steady part after a changed limit is the rate of another state.
+    let is_other = || super::disturbance::limit_changed(input).is_some();
+    let steady = input.record.figures.steady.as_ref().filter(|steady| !steady.is_steady || is_other())?;
     // The rate into memory is not the number of the row.
     let is_cached = input.record.figures.rate.into_cache_ops_per_second.is_some();
     // Another trap reports a single change that is a drop.
