@@ -149,8 +149,8 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     })
 }
 
-/// Returns the observations that show a saturated target: its own in the place of those of the uppermost device, where the
-/// operations wait at a lower one.
+/// Returns the observations that show a saturated target. `full` is the layer at which the operations wait, if it is a lower
+/// one.
 fn evidence(
     reading: &Reading<'_>,
     limiter: Limiter,
