@@ -2,17 +2,9 @@
 
 use model::Experiment;
 use model::run::{PhaseRecord, Status};
-use stats::{RepeatedTest, repeat_distance};
+use stats::repeat_distance;
 
 use crate::experiments::own_rate;
-
-/// Kind of a test, by what a repeat does again.
-#[derive(Debug, PartialEq)]
-enum Kind {
-    Reads,
-    Writes,
-    Names,
-}
 
 /// Stores in each row how far a repeat may lie from its rate, by its own repeats and those of other tests. Returns true if there is
 /// such a row.
@@ -25,7 +17,8 @@ pub(crate) fn share_repeats(rows: &mut [PhaseRecord]) -> bool {
     }
     let tests: Vec<_> = rows.iter().map(repeats).collect();
     for (index, row) in rows.iter_mut().enumerate().filter(|(_, row)| has_one_rate(row)) {
-        let others = tests.iter().enumerate().filter(|(other, _)| *other != index).map(|(_, test)| test);
+        let others = tests.iter().enumerate().filter(|(other, _)| *other != index);
+        let others = others.map(|(_, ratios)| ratios.as_slice());
         let figures = &mut row.figures;
         let of_run = figures.rate.half_width().unwrap_or(0.0);
         let half_width = |distance: f64| (distance.exp() - 1.0).max(of_run);
@@ -43,24 +36,15 @@ fn has_one_rate(row: &PhaseRecord) -> bool {
     row.status == Status::Done && !is_other && !is_open_loop && row.figures.zones.is_empty()
 }
 
-/// Returns the repeats of a row.
-fn repeats(row: &PhaseRecord) -> RepeatedTest<Kind> {
-    let kind = match (row.counts.app_bytes_read, row.counts.app_bytes_written) {
-        _ if row.workload.block_bytes.is_none() => Kind::Names,
-        (_, 0) => Kind::Reads,
-        _ => Kind::Writes,
-    };
-    let Some((own, _)) = own_rate(row).filter(|_| has_one_rate(row)) else {
-        return RepeatedTest { kind, log_ratios: Vec::new() };
-    };
+/// Returns the natural logarithms of the rates of a row's repeats over its own.
+fn repeats(row: &PhaseRecord) -> Vec<f64> {
+    let Some((own, _)) = own_rate(row).filter(|_| has_one_rate(row)) else { return Vec::new() };
     let visit = row.figures.return_visit.as_ref().map(|visit| visit.ops_per_second);
     let known = row.judged.sensitivity.as_ref();
     let responses = Experiment::ALL.iter().filter_map(|one| known?.response_to(*one));
     let baselines = responses.map(|response| response.before_ops_per_second);
     let ratio = |rate: f64| (rate / own).ln();
-    let log_ratios =
-        visit.into_iter().chain(baselines).map(ratio).filter(|ratio| ratio.is_finite()).collect();
-    RepeatedTest { kind, log_ratios }
+    visit.into_iter().chain(baselines).map(ratio).filter(|ratio| ratio.is_finite()).collect()
 }
 
 #[cfg(test)]

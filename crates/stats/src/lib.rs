@@ -34,7 +34,7 @@ pub use interval::{Interval, VALUES_MIN, independent, interval_of_mean, predicti
 pub use modes::{Mode, modes};
 pub use quantiles::{Quantile, are_known, quantiles};
 pub use rate::{Analysis, STEADY_TICKS, Segment, Tick, analyse};
-pub use repeats::{RepeatedTest, repeat_distance};
+pub use repeats::repeat_distance;
 pub use rounds::{EXCURSION_MAX, SLOPE_MAX, WINDOW_ROUNDS, Window, steady_round, window};
 pub use share::interval_of_share;
 pub use short_series::{Level, SHORT_SERIES_MIN, levels_of_short_series, middle};

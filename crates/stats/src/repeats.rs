@@ -1,16 +1,14 @@
 //! Distance of a repeat of a test from its rate, from short repeats of all tests of a run.
 //!
-//! The spread of one test is that of its repeats and of those of similar tests, which have the weight of four repeats.
+//! The spread of one test is that of its repeats and of those of other tests, which have the weight of four repeats.
 //! It is a scaled inverse chi-squared prior (Gelman et al., *Bayesian Data Analysis*, 3rd edition, 2.6), whose scale is that of
 //! the other tests. The next repeat then has Student's t distribution.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-/// Weight of the other tests, in repeats. Twenty runs on a noisy virtual disk chose it: with three, the range is wider than the
+/// Weight of the other tests, in repeats. Forty runs on a noisy virtual disk chose it: with three, the range is wider than the
 /// repeats are apart.
 const OTHERS_WEIGHT: f64 = 4.0;
-/// Fewest repeated tests of the same kind that show a spread: most of them must repeat.
-const LIKE_MIN: usize = 3;
 /// Fewest repeats of other tests that show a spread.
 const OTHERS_MIN: usize = 3;
 /// Fewest repeats of a test alone that show its spread.
@@ -20,27 +18,16 @@ const WITHIN: f64 = 0.9;
 /// Standard deviation of a normal distribution over its median distance from the mean.
 const DEVIATION_OF_MEDIAN: f64 = 1.4826;
 
-/// Repeats of one test.
-#[derive(Debug, Clone, PartialEq)]
-pub struct RepeatedTest<K> {
-    /// Tests of one kind have a similar spread.
-    pub kind: K,
-    /// Natural logarithms of the rates of its repeats over its own rate.
-    pub log_ratios: Vec<f64>,
-}
-
-/// Returns the largest distance of nine of ten repeats of a test from its rate, as a natural logarithm. Other tests of the run count
-/// with their weight. Returns `None` if too few were repeated.
-pub fn repeat_distance<'a, K: PartialEq + 'a>(
-    test: &RepeatedTest<K>,
-    others: impl Iterator<Item = &'a RepeatedTest<K>> + Clone,
-) -> Option<f64> {
-    let alike = others.clone().filter(|other| other.kind == test.kind);
-    let has_enough_alike = alike.clone().filter(|other| !other.log_ratios.is_empty()).count() >= LIKE_MIN;
-    let spread = if has_enough_alike { scale(alike) } else { scale(others) };
+/// Returns the largest distance of nine of ten repeats of a test from its rate, as a natural logarithm. Returns `None` if too few
+/// were repeated.
+///
+/// `test` and each of the `others` are natural logarithms of the rates of repeats over the rate of their test. The others count with
+/// their weight.
+pub fn repeat_distance<'a>(test: &[f64], others: impl Iterator<Item = &'a [f64]>) -> Option<f64> {
+    let spread = scale(others);
     let weight = if spread.is_some() { OTHERS_WEIGHT } else { 0.0 };
-    let squares: f64 = test.log_ratios.iter().map(|ratio| ratio * ratio).sum();
-    let degrees = test.log_ratios.len() as f64 + weight;
+    let squares: f64 = test.iter().map(|ratio| ratio * ratio).sum();
+    let degrees = test.len() as f64 + weight;
     let variance = (squares + weight * spread.unwrap_or(0.0).powi(2)) / degrees;
     let student = StudentsT::new(0.0, 1.0, degrees).ok()?;
     let half = student.inverse_cdf(f64::midpoint(1.0, WITHIN)) * variance.sqrt();
@@ -49,11 +36,11 @@ pub fn repeat_distance<'a, K: PartialEq + 'a>(
 
 /// Returns the standard deviation of the repeats of tests; `None` for too few. It comes from the median, in which each test
 /// counts once: one that does not repeat changes no other, however often it was repeated.
-fn scale<'a, K: 'a>(tests: impl Iterator<Item = &'a RepeatedTest<K>>) -> Option<f64> {
-    let repeated: Vec<_> = tests.filter(|test| !test.log_ratios.is_empty()).collect();
-    let weighted = |test: &&'a RepeatedTest<K>| {
-        let weight = 1.0 / test.log_ratios.len() as f64;
-        test.log_ratios.iter().map(move |ratio| (ratio.abs(), weight))
+fn scale<'a>(tests: impl Iterator<Item = &'a [f64]>) -> Option<f64> {
+    let repeated: Vec<_> = tests.filter(|ratios| !ratios.is_empty()).collect();
+    let weighted = |ratios: &&'a [f64]| {
+        let weight = 1.0 / ratios.len() as f64;
+        ratios.iter().map(move |ratio| (ratio.abs(), weight))
     };
     let mut distances: Vec<(f64, f64)> = repeated.iter().flat_map(weighted).collect();
     if distances.len() < OTHERS_MIN {
@@ -72,13 +59,9 @@ fn scale<'a, K: 'a>(tests: impl Iterator<Item = &'a RepeatedTest<K>>) -> Option<
 mod tests {
     use super::*;
 
-    fn test(kind: u8, log_ratios: &[f64]) -> RepeatedTest<u8> {
-        RepeatedTest { kind, log_ratios: log_ratios.to_vec() }
-    }
-
     #[test]
     fn three_repeats_alone_have_a_range() {
-        let alone = |log_ratios: &[f64]| repeat_distance(&test(0, log_ratios), [].iter());
+        let alone = |log_ratios: &[f64]| repeat_distance(log_ratios, [].into_iter());
         // Student's t at 95 % with three degrees of freedom.
         let three = alone(&[0.01, -0.01, 0.01]);
         assert!((three.unwrap() - 0.023_534).abs() < 1e-5, "{three:?}");
@@ -86,18 +69,12 @@ mod tests {
     }
 
     #[test]
-    fn tests_of_the_same_kind_share_their_spread() {
-        let others = [0, 0, 0, 1, 1, 1].map(|kind| test(kind, &[[0.02, 0.5][usize::from(kind)]; 2]));
-        let found = [0, 1].map(|kind| repeat_distance(&test(kind, &[]), others.iter()).unwrap());
-        assert!(found[0] < 0.07 && found[1] > 0.9, "{found:?}");
-    }
-
-    #[test]
     fn test_that_does_not_repeat_widens_no_other() {
-        let steady = test(0, &[0.01, -0.01, 0.01]);
-        let others = [steady.clone(), steady.clone(), test(0, &[3.0; 7])];
-        let [half, other] = [&steady, &others[2]].map(|test| repeat_distance(test, others[..2].iter()));
-        assert_eq!(half, repeat_distance(&steady, others.iter()));
+        let steady = &[0.01, -0.01, 0.01][..];
+        let others = [steady, steady, &[3.0; 7]];
+        let [half, other] =
+            [steady, others[2]].map(|test| repeat_distance(test, others[..2].iter().copied()));
+        assert_eq!(half, repeat_distance(steady, others.into_iter()));
         assert!(half.unwrap() < 0.03 && other.unwrap() > 2.0, "{half:?} {other:?}");
     }
 
@@ -112,12 +89,14 @@ mod tests {
             let tests: Vec<_> = (0..8)
                 .map(|_| {
                     let own = normal(0.02);
-                    test(0, &[normal(0.02) - own, normal(0.02) - own, normal(0.02) - own])
+                    vec![normal(0.02) - own, normal(0.02) - own, normal(0.02) - own]
                 })
                 .collect();
-            let (mut kept, next) = (tests.clone(), tests[0].log_ratios[2]);
-            kept[0].log_ratios.pop();
-            inside += usize::from(next.abs() <= repeat_distance(&kept[0], kept[1..].iter()).unwrap());
+            let (mut kept, next) = (tests.clone(), tests[0][2]);
+            kept[0].pop();
+            inside += usize::from(
+                next.abs() <= repeat_distance(&kept[0], kept[1..].iter().map(Vec::as_slice)).unwrap(),
+            );
         }
         let share = f64::from(u32::try_from(inside).unwrap()) / f64::from(runs);
         assert!((0.88..0.96).contains(&share), "{share}");
