@@ -67,7 +67,7 @@ pub struct FrameReader {
 /// Most bytes of other output before the first frame: the greeting of a shell.
 const GREETING_BYTES_MAX: usize = 64 << 10;
 /// Beginnings of the first document of the other side, whose forms never change.
-const FIRST_FRAME_PREFIXES: [&[u8]; 2] = [b"{\"protocol_", b"{\"architecture\":"];
+const FIRST_FRAME_PREFIXES: [&[u8]; 2] = [b"{\"protocol\":", b"{\"architecture\":"];
 
 /// Largest room for bytes that a channel keeps between frames.
 const KEPT_BYTES: usize = 64 << 10;
@@ -225,11 +225,9 @@ mod tests {
     fn greetings_before_the_first_frame_are_skipped() {
         let hello = encode(&Hello::new("1", "s")).unwrap();
         let beat = encode(&ToAgent::Beat {}).unwrap();
-        for (greeting, shown) in [
-            ("", ""),
-            ("Welcome\n to  ada\n", "Welcome to ada"),
-            ("\0\0{\"protocol_oldest\"", "\0\0{\"protocol_oldest\""),
-        ] {
+        for (greeting, shown) in
+            [("", ""), ("Welcome\n to  ada\n", "Welcome to ada"), ("\0\0{\"protocol\"", "\0\0{\"protocol\"")]
+        {
             let all = [greeting.as_bytes(), &hello, &beat].concat();
             for piece in [1, 7, all.len()] {
                 let mut reader = FrameReader::after_greeting();

@@ -9,14 +9,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use model::frames::{FromAgent, Hello, OtherClient, ToAgent};
+use model::frames::{FromAgent, Hello, PROTOCOL, ToAgent};
 use model::health::Check;
 use model::hosts::ClientSpec;
 use model::json::ToJson as _;
 use model::plan::Plan;
-use model::run::{ClockRecord, Environment, HostRecord, machine_of};
+use model::run::{ClockRecord, Environment, machine_of};
 use model::{Machine, Request, UserError};
-use run::LayoutProgress;
 
 use crate::agent;
 use crate::channel;
@@ -136,7 +135,7 @@ pub struct Client {
     pub(crate) state: State,
     pub(crate) found: Option<ClientTarget>,
     pub(crate) clock: Option<ClockRecord>,
-    first_offset_ns: Option<i64>,
+    pub(crate) first_offset_ns: Option<i64>,
     hello: Option<Hello>,
     /// Last line of its standard error before it was greeted.
     last_line: Option<String>,
@@ -144,7 +143,7 @@ pub struct Client {
     pub(crate) omitted_lines: u64,
     /// True once files may exist there.
     pub(crate) may_have_files: bool,
-    clock_read_ns: f64,
+    pub(crate) clock_read_ns: f64,
     /// Bytes that it may still write, by its last test.
     pub(crate) left_bytes: u64,
     /// Number of its process on its machine.
@@ -336,11 +335,6 @@ impl Fleet {
         self.clients.iter().filter_map(|client| Some((client.name.as_str(), client.found.as_ref()?)))
     }
 
-    /// Returns true if a client was lost whose loss ends the run.
-    pub fn is_over(&self) -> bool {
-        self.is_over
-    }
-
     /// Lets each client plan the request on its own target, and compares the tests with those of `plan`.
     ///
     /// # Errors
@@ -459,7 +453,7 @@ impl Fleet {
     /// Makes the work directories. Returns the sources of evidence that the first client cannot read.
     ///
     /// # Errors
-    /// The errors of all clients that fail. Work directories of the other clients exist until [`Fleet::close`].
+    /// The errors of all clients that fail. Work directories of the other clients exist until [`Fleet::remove_all`].
     pub fn open(&mut self) -> Result<Vec<String>, Vec<UserError>> {
         self.clients.iter_mut().for_each(|client| client.may_have_files = true);
         let clients_per_machine = self.clients_per_machine();
@@ -491,67 +485,11 @@ impl Fleet {
         }
         let of_clients = self.clients[client..].iter().filter(is_there).map(|other| other.process);
         let own = (self.clients[client].transport == Transport::ThisMachine).then(std::process::id);
-        // Older agents do not tell theirs.
-        Some(of_clients.filter(|process| *process > 0).chain(own).collect())
-    }
-
-    /// Lays out fresh files on all clients, within `time_ns`.
-    ///
-    /// # Errors
-    /// A client cannot, or was lost and the run ends with that.
-    pub fn lay_out(&mut self, time_ns: u64, progress: &LayoutProgress) -> Result<(), UserError> {
-        // Fresh files are whole again.
-        self.is_sound = true;
-        // Where all work in files of the first client, it makes them before the others look for them.
-        let shared = self.plan.as_ref().filter(|plan| plan.shares_files());
-        let first = shared.map(|_| self.clients[0].work_directory_name.clone());
-        let leaders = usize::from(first.is_some());
-        let until_ns = agent::now_ns().saturating_add(time_ns);
-        for group in [0..leaders, leaders..self.clients.len()] {
-            let time_ns = until_ns.saturating_sub(agent::now_ns());
-            let selected: Vec<_> = (0..self.clients.len()).map(|index| group.contains(&index)).collect();
-            self.order_to(group, &|_, _| ToAgent::LayOut { time_ns, first: first.clone() });
-            let limit = Some(waiting::work(time_ns));
-            let wait = Wait { limit, is_strict: false, is_removing: false };
-            let laid_out = self.all_of(&selected, "lay out files", wait, |_, frame| match frame {
-                FromAgent::LaidOut { bytes } => {
-                    progress.bytes.fetch_add(bytes, Ordering::Relaxed);
-                    Some(Ok(()))
-                }
-                _ => None,
-            });
-            laid_out.map_err(|errors| combine_errors("lay out files", errors))?;
-        }
-        Ok(())
-    }
-
-    /// Removes all files that were laid out or made.
-    ///
-    /// # Errors
-    /// As [`Fleet::lay_out`].
-    pub fn clear(&mut self) -> Result<(), UserError> {
-        self.order(&ToAgent::Clear {});
-        let wait = Wait { is_strict: false, ..self.removal_wait() };
-        let cleared = self.all("remove files", wait, |_, frame| match frame {
-            FromAgent::Cleared {} => Some(Ok(())),
-            _ => None,
-        });
-        cleared.map_err(|errors| combine_errors("remove files", errors))
-    }
-
-    /// Returns the bytes that each client may still write, as far as they have answered.
-    pub fn left_bytes(&self) -> u64 {
-        let live = self.clients.iter().filter(|client| client.is_live());
-        live.map(|client| client.left_bytes).min().unwrap_or(0)
-    }
-
-    /// Returns the largest cost of one read of a client's clock, in nanoseconds.
-    pub fn clock_read_ns(&self) -> f64 {
-        self.clients.iter().map(|client| client.clock_read_ns).fold(0.0, f64::max)
+        Some(of_clients.chain(own).collect())
     }
 
     /// Removes everything everywhere, and ends all agents. Returns lines about files that are left.
-    pub fn close(&mut self) -> Vec<String> {
+    pub fn remove_all(&mut self) -> Vec<String> {
         self.order(&ToAgent::Close {});
         let mut lines = Vec::new();
         let closed = self.all("remove its files", self.removal_wait(), |client, frame| match frame {
@@ -578,26 +516,6 @@ impl Fleet {
         }
         lines.extend(self.clean_lost_clients());
         lines
-    }
-
-    /// Returns the clients for the document.
-    pub fn records(&self) -> Vec<HostRecord> {
-        let record = |(number, client): (usize, &Client)| {
-            let found = client.found.as_ref()?;
-            let drift_ns = |clock: &ClockRecord| Some(clock.offset_ns - client.first_offset_ns?);
-            Some(HostRecord {
-                client: number as u32,
-                name: client.name.clone(),
-                skye_version: found.version.clone(),
-                environment: found.environment.clone(),
-                clock: client.clock.map(|clock| ClockRecord { drift_ns: drift_ns(&clock), ..clock }),
-                lost: match &client.state {
-                    State::Lost(why) => Some(why.clone()),
-                    State::Live | State::Closed => None,
-                },
-            })
-        };
-        self.clients.iter().enumerate().filter_map(record).collect()
     }
 
     /// Measures all clocks.
@@ -645,25 +563,9 @@ impl Fleet {
         }
     }
 
-    /// Returns the client whose data a client reads, `None` for itself. It is the one `shift` places further on, or else the
-    /// next that answers.
-    pub(crate) fn other(&self, client: usize, shift: u32) -> Option<OtherClient> {
-        let count = self.clients.len();
-        let mut from = (0..count).map(|step| (client + shift as usize + step) % count);
-        let number = from.find(|number| self.clients[*number].is_live())?;
-        let is_another = shift > 0 && number != client;
-        // In a sweep over clients, the others have made other tests than this one.
-        let is_sound = self.is_sound && !self.plan.as_ref().is_some_and(Plan::sweeps_clients);
-        is_another.then(|| OtherClient {
-            number: number as u32,
-            directory: self.clients[number].work_directory_name.clone(),
-            is_sound,
-        })
-    }
-
     /// Waits until each client has given its answer to a stage, or is lost. A lost client fails the stage, unless the wait
     /// is not strict and the run goes on without it.
-    fn all<T>(
+    pub(crate) fn all<T>(
         &mut self,
         action: &str,
         wait: Wait,
@@ -673,7 +575,7 @@ impl Fleet {
     }
 
     /// The same for the clients that were asked.
-    fn all_of<T>(
+    pub(crate) fn all_of<T>(
         &mut self,
         selected: &[bool],
         action: &str,
@@ -747,18 +649,14 @@ impl Fleet {
         let client = &mut self.clients[index];
         match event {
             Event::Hello(hello) => {
+                let cause = format!(
+                    "skye {} there speaks protocol {}, and this one {PROTOCOL}",
+                    texts::short(&hello.version),
+                    hello.protocol
+                );
                 let is_understood = hello.is_understood();
-                let theirs = (hello.protocol_oldest, hello.protocol_newest);
-                let version = texts::short(&hello.version);
                 client.hello = Some(hello);
                 if !is_understood {
-                    let cause = format!(
-                        "skye {version} there supports protocols {} to {}, and this one {} to {}",
-                        theirs.0,
-                        theirs.1,
-                        model::frames::PROTOCOL_OLDEST,
-                        model::frames::PROTOCOL_NEWEST
-                    );
                     let action = format!("communicate with {}", client.name);
                     self.hub.close(index);
                     return Some(UserError::new(action, cause).help("use the same version on both"));
@@ -825,7 +723,7 @@ pub(crate) fn with_client_name(name: &str, error: UserError) -> UserError {
 }
 
 /// Returns one error of several.
-fn combine_errors(action: &str, errors: Vec<UserError>) -> UserError {
+pub(crate) fn combine_errors(action: &str, errors: Vec<UserError>) -> UserError {
     let mut errors = errors.into_iter();
     let Some(first) = errors.next() else { return UserError::new(action, "it was interrupted") };
     let more: Vec<_> = errors.map(|error| format!("cannot {}: {}", error.action, error.cause)).collect();

@@ -32,8 +32,8 @@ mod observers;
 mod phase;
 pub mod ranks;
 mod send;
+mod side;
 mod texts;
 mod waiting;
 
 pub use coordinator::{Client, ClientMessageSink, ClientTarget, Clients, Fleet, FleetOptions, OnLoss};
-pub use phase::CombinedPhase;

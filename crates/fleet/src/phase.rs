@@ -5,13 +5,14 @@ use std::time::{Duration, Instant};
 
 use model::UserError;
 use model::frames::{FromAgent, SLICE_NS, Slice, ToAgent};
-use model::plan::{PlannedPhase, PrecisionGoal};
+use model::order::{Order, OtherClient};
+use model::plan::{Plan, PlannedPhase, PrecisionGoal};
 use model::run::{Interval, PhaseRecord, Status};
 use run::sum::ClientAggregate;
-use run::{ClientsNow, PhaseEvent, Precision, Session, StartSignal, Tick, Time};
+use run::{ClientsNow, PhaseEvent, PhaseOutcome, Precision, StartSignal, Tick};
 
 use crate::agent::now_ns;
-use crate::clock::{self, ROUND_TRIPS_BETWEEN_TESTS};
+use crate::clock;
 use crate::coordinator::{Client, Fleet, OnLoss, POLL_INTERVAL, State, with_client_name};
 use crate::link::Event;
 use crate::texts;
@@ -48,72 +49,46 @@ enum Stage {
     Ended,
 }
 
-/// A test that all clients have made.
-pub struct CombinedPhase {
-    /// The record of the sum.
-    pub record: PhaseRecord,
-    /// The records of the clients, each with its number, to be judged.
-    pub clients: Vec<(usize, PhaseRecord)>,
-}
-
 impl Fleet {
-    /// Runs one test on all clients that answer. A test always gives a record.
-    pub fn phase(
+    /// Returns the client whose data a client reads, `None` for itself. It is the one `shift` places further on, or else the
+    /// next that answers.
+    pub(crate) fn other(&self, client: usize, shift: u32) -> Option<OtherClient> {
+        let count = self.clients.len();
+        let mut from = (0..count).map(|step| (client + shift as usize + step) % count);
+        let number = from.find(|number| self.clients[*number].is_live())?;
+        let is_another = shift > 0 && number != client;
+        // In a sweep over clients, the others have made other tests than this one.
+        let is_sound = self.is_sound && !self.plan.as_ref().is_some_and(Plan::sweeps_clients);
+        is_another.then(|| OtherClient {
+            number: number as u32,
+            directory: self.clients[number].work_directory_name.clone(),
+            is_sound,
+        })
+    }
+
+    /// Runs one test on all clients that answer.
+    pub(crate) fn combined_phase(
         &mut self,
-        index: usize,
+        plan: &Plan,
         phase: &PlannedPhase,
-        repetition: u32,
-        time: Time,
+        order: &Order,
         on_event: &mut dyn FnMut(PhaseEvent<'_>),
-    ) -> CombinedPhase {
-        let Some(plan) = self.plan.clone() else {
-            let record = Session::untried(phase, repetition, Status::Failed, "there is no plan");
-            return CombinedPhase { record, clients: Vec::new() };
-        };
-        // A clock that drifts is followed from test to test.
-        let _ = self.align(ROUND_TRIPS_BETWEEN_TESTS);
-        if self.is_over {
-            let reason = "a client was lost before the test started";
-            let record = Session::untried(phase, repetition, Status::Skipped, reason);
-            return CombinedPhase { record, clients: Vec::new() };
-        }
+    ) -> PhaseOutcome {
         let count = plan.clients_of(phase).map_or(self.clients.len(), |count| count as usize);
-        let Time { measured_ns, budget_ns } = time;
-        let index = index as u32;
         let is_of_all = plan.uses_files_of_all_clients(phase);
         let recreate_files = is_of_all && self.names_unknown;
         let shift = phase.workload.data().and_then(|data| data.shift).unwrap_or_default();
-        let order = |fleet: &Self, client: usize| ToAgent::Phase {
-            other: fleet.other(client, shift),
-            recreate_files,
-            index,
-            repetition,
-            measured_ns,
-            budget_ns,
+        let frame = |fleet: &Self, client: usize| {
+            ToAgent::Phase(Order { other: fleet.other(client, shift), recreate_files, ..order.clone() })
         };
         // The first client makes the directories of all, and removes what an earlier test left in them.
         let is_led = phase.workload.data().is_none() && is_of_all && self.clients[0].is_live();
         let followers = if is_led { 1..count } else { count..count };
-        let limit = waiting::test(budget_ns);
+        let limit = waiting::test(order.time.budget_ns);
         // Each client may have to wait for the others, twice where one leads, before it prepares and before it measures.
         let limit_of_all = limit * 2 * (1 + u32::from(is_led));
-        self.order_to(0..followers.start, &order);
-        let mut running = Running {
-            runners: self.clients.iter().map(|_| Runner::default()).collect(),
-            precision_goal: plan.precision_goal_of(phase),
-            is_continuous: phase.workload.is_continuous(),
-            started: None,
-            known: None,
-            ops: Vec::new(),
-            // A test that never begins has no time axis.
-            aggregate: ClientAggregate::new(self.run_start_ns, 0),
-            last_check_ns: 0,
-            is_goal_met: false,
-            failure: None,
-            is_interrupted: false,
-            followers: followers.clone(),
-            limit,
-        };
+        self.order_to(0..followers.start, &frame);
+        let mut running = Running::new(self, plan, phase, followers.clone(), limit);
         for (number, (runner, client)) in running.runners.iter_mut().zip(&self.clients).enumerate() {
             if !client.is_live() || number >= count {
                 runner.stage = Stage::Ended;
@@ -125,20 +100,14 @@ impl Fleet {
         for index in (0..followers.start).filter(|index| running.runners[*index].stage != Stage::Ended) {
             self.expect(index, limit);
         }
-        self.drive(&mut running, &order, on_event);
+        self.drive(&mut running, &frame, on_event);
         (0..count).for_each(|index| self.hub.within(index, None));
         let servers = if running.started.is_some() { self.take_observations() } else { Vec::new() };
         on_event(PhaseEvent::Over);
-        let (mut record, parts) = running.aggregate.sum(&plan, phase, repetition, self.run_start_ns);
+        let (mut record, parts) = running.aggregate.sum(plan, phase, order.repetition, self.run_start_ns);
         record.seen.servers = servers;
         if let Some(failure) = running.failure {
-            let reason = failure.to_string();
-            // The others were interrupted for that very reason.
-            let known = record.reason.take().filter(|known| known != INTERRUPTED);
-            record.reason = Some(known.map_or(reason.clone(), |known| format!("{known}; {reason}")));
-            if record.status == Status::Done {
-                record.status = Status::Partial;
-            }
+            add_failure(&mut record, &failure);
         }
         self.is_sound &= record.status == Status::Done;
         // Clients that take no part in this test still have the files that it has made anew to make.
@@ -146,7 +115,7 @@ impl Fleet {
         self.names_unknown &= !all_recreated;
         self.names_unknown |= parts.iter().any(|part| part.measured.names_unknown);
         let clients = parts.into_iter().map(|part| (part.client as usize, part.measured.record)).collect();
-        CombinedPhase { record, clients }
+        PhaseOutcome { record, clients }
     }
 
     fn drive(
@@ -326,6 +295,17 @@ impl Fleet {
     }
 }
 
+/// Adds the failure of a client to the record of the sum.
+fn add_failure(record: &mut PhaseRecord, failure: &UserError) {
+    let reason = failure.to_string();
+    // The others were interrupted for that very reason.
+    let known = record.reason.take().filter(|known| known != INTERRUPTED);
+    record.reason = Some(known.map_or(reason.clone(), |known| format!("{known}; {reason}")));
+    if record.status == Status::Done {
+        record.status = Status::Partial;
+    }
+}
+
 /// Returns true if a signal has ended a test before its end.
 fn was_interrupted(record: &PhaseRecord) -> bool {
     record.status != Status::Done
@@ -373,6 +353,31 @@ struct Running {
 }
 
 impl Running {
+    fn new(
+        fleet: &Fleet,
+        plan: &Plan,
+        phase: &PlannedPhase,
+        followers: Range<usize>,
+        limit: Duration,
+    ) -> Self {
+        Self {
+            runners: fleet.clients.iter().map(|_| Runner::default()).collect(),
+            precision_goal: plan.precision_goal_of(phase),
+            is_continuous: phase.workload.is_continuous(),
+            started: None,
+            known: None,
+            ops: Vec::new(),
+            // A test that never begins has no time axis.
+            aggregate: ClientAggregate::new(fleet.run_start_ns, 0),
+            last_check_ns: 0,
+            is_goal_met: false,
+            failure: None,
+            is_interrupted: false,
+            followers,
+            limit,
+        }
+    }
+
     /// Returns true if the rate of the sum has the requested precision, at two checks in a row.
     fn has_enough(&mut self) -> bool {
         let counts = self.runners.iter().map(|runner| runner.intervals).filter(|count| *count > 0);

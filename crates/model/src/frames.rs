@@ -1,7 +1,7 @@
 //! Frames between the coordinator of a run and its clients.
 //!
 //! A frame is its length in four bytes, the most significant first, and one JSON document. The first frame of both sides
-//! is a [`Hello`], whose form never changes. After it, both speak the newest protocol that both understand.
+//! is a [`Hello`]. Both sides must speak the same protocol.
 //!
 //! No frame can run a command, name a path, or raise a limit: an agent has those on its own command line. Its write limit
 //! holds for all frames together. A directory that a frame names is that of a live client of the same run, or is refused.
@@ -10,15 +10,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::health::Check;
 use crate::machine::Machine;
+use crate::order::{LayoutOrder, Order};
 use crate::plan::Plan;
 use crate::request::Request;
 use crate::run::{Environment, PhaseRecord, ServerUse};
 use crate::user_error::UserError;
 
-/// Oldest protocol that this version speaks.
-pub const PROTOCOL_OLDEST: u32 = 1;
-/// Newest protocol that this version speaks.
-pub const PROTOCOL_NEWEST: u32 = 1;
+/// Protocol that this version speaks.
+pub const PROTOCOL: u32 = 2;
 /// Largest frame. The record of a test with 3,000 intervals is below a quarter of it.
 pub const FRAME_BYTES_MAX: usize = 16 << 20;
 
@@ -28,10 +27,8 @@ pub const SLICE_NS: u64 = 100_000_000;
 /// First frame of both sides.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
-    /// Oldest protocol understood.
-    pub protocol_oldest: u32,
-    /// Newest protocol understood.
-    pub protocol_newest: u32,
+    /// Protocol of the sender.
+    pub protocol: u32,
     /// Version of the program.
     pub version: String,
     /// Number of the session, drawn at random; an agent repeats that of its coordinator.
@@ -41,17 +38,12 @@ pub struct Hello {
 impl Hello {
     /// Returns the hello of this version in a session.
     pub fn new(version: &str, session: &str) -> Self {
-        Self {
-            protocol_oldest: PROTOCOL_OLDEST,
-            protocol_newest: PROTOCOL_NEWEST,
-            version: version.to_owned(),
-            session: session.to_owned(),
-        }
+        Self { protocol: PROTOCOL, version: version.to_owned(), session: session.to_owned() }
     }
 
-    /// Returns true if this version and the other side understand one protocol.
+    /// Returns true if the sender speaks the protocol of this version.
     pub fn is_understood(&self) -> bool {
-        self.protocol_oldest <= PROTOCOL_NEWEST && self.protocol_newest >= PROTOCOL_OLDEST
+        self.protocol == PROTOCOL
     }
 }
 
@@ -92,39 +84,16 @@ pub enum ToAgent {
     /// Make the work directory.
     Open {
         /// Processes of this machine that belong to the run. Null where another client watches the machine.
-        #[serde(default)]
         processes: Option<Vec<u32>>,
-        /// Clients on this machine; 0 from older coordinators, which do not tell.
-        #[serde(default)]
+        /// Clients on this machine.
         clients_per_machine: u32,
     },
     /// Name the work directories in its directory.
     Neighbours {},
     /// Lay out fresh files.
-    LayOut {
-        /// Time that it may take.
-        time_ns: u64,
-        /// Name of the first client's work directory, where tests work in files or directories of all clients.
-        #[serde(default)]
-        first: Option<String>,
-    },
+    LayOut(LayoutOrder),
     /// Prepare one test of the plan, and report when it is ready to begin.
-    Phase {
-        /// The client whose data it reads; null for this one's own.
-        #[serde(default)]
-        other: Option<OtherClient>,
-        /// True if the files of earlier tests are created again: a client does not know their names.
-        #[serde(default)]
-        recreate_files: bool,
-        /// Place of the test in the plan.
-        index: u32,
-        /// Number of the repetition, from 1.
-        repetition: u32,
-        /// Measured time.
-        measured_ns: u64,
-        /// Total time.
-        budget_ns: u64,
-    },
+    Phase(Order),
     /// Begin the measured part that is ready.
     Start {
         /// Instant on the client's monotonic clock; null if the part is not to begin.
@@ -147,17 +116,6 @@ pub enum ToAgent {
     Close {},
 }
 
-/// Client whose data another one reads.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct OtherClient {
-    /// Number of the client.
-    pub number: u32,
-    /// Name of its work directory, in the directory that both share.
-    pub directory: String,
-    /// True if no test of the run has failed so far, so that each block has what was written last.
-    pub is_sound: bool,
-}
-
 /// Frame from a client to the coordinator.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -178,7 +136,6 @@ pub enum FromAgent {
         /// Machine and target, as the document has them.
         environment: Box<Environment>,
         /// Number of the client's process.
-        #[serde(default)]
         process: u32,
     },
     /// The client's own plan.
@@ -265,10 +222,8 @@ pub struct Measured {
     /// Latencies of each step of the record, in the same form.
     pub steps: Vec<Vec<(u64, u64)>>,
     /// Bytes that the client may still write.
-    #[serde(default)]
     pub left_bytes: u64,
     /// True if something was cut short, so that the names of its files are not known.
-    #[serde(default)]
     pub names_unknown: bool,
 }
 
@@ -296,12 +251,9 @@ mod tests {
         }
         let hello = Hello::new("0.1.0", "s");
         assert!(hello.is_understood());
-        assert!(
-            !Hello { protocol_oldest: PROTOCOL_NEWEST + 1, protocol_newest: 9, ..hello.clone() }
-                .is_understood()
-        );
+        assert!(!Hello { protocol: PROTOCOL + 1, ..hello.clone() }.is_understood());
         // Keys that a later version adds are no obstacle.
-        let later = r#"{"protocol_oldest":1,"protocol_newest":5,"version":"9","session":"s","more":1}"#;
-        assert!(serde_json::from_str::<Hello>(later).unwrap().is_understood());
+        let later = r#"{"protocol":9,"version":"9","session":"s","more":1}"#;
+        assert!(!serde_json::from_str::<Hello>(later).unwrap().is_understood());
     }
 }

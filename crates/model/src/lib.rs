@@ -33,6 +33,7 @@ pub mod markup;
 pub mod mix;
 pub mod numbers;
 pub mod observation;
+pub mod order;
 pub mod percentile;
 pub mod plan;
 pub mod printable;

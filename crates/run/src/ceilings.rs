@@ -14,6 +14,7 @@ use engine::recorder::Recorder;
 use engine::uring::Options;
 use engine::verb::Steps;
 use engine::worker::{Layout, Limits, Stamping};
+use model::order::{LayoutOrder, Order, Time};
 use model::plan::Plan;
 use model::request::{Allow, Count, Request, Seconds};
 use model::run::{Ceiling, CeilingShares, PhaseRecord, Status};
@@ -25,7 +26,8 @@ use observe::Root;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::dataset::LayoutProgress;
-use crate::session::{Session, Time};
+use crate::session::{Session, SessionOptions};
+use crate::side::Side;
 
 /// Operations that the loop handles at once in a long batch.
 const BATCH: u32 = 32;
@@ -314,15 +316,16 @@ fn in_memory_rate(
         ..Request::default()
     };
     let plan = model::plan::plan(&request, target, machine).ok()?;
-    let mut session = Session::open(root, &plan, target, 1, None, Arc::clone(interrupt)).ok()?;
+    let options = SessionOptions { interrupt: Arc::clone(interrupt), ..SessionOptions::default() };
+    let mut session = Session::open(root, &plan, target, options).ok()?;
     let time_ns = time.as_nanos() as u64;
     // Where others keep the CPUs busy, making the files takes longer than the comparison.
     let budget_ns = time_ns.saturating_mul(10).max(1_000_000_000);
-    let laid_out = session.lay_out(budget_ns, &LayoutProgress::default());
+    let laid_out = session.lay_out(&LayoutOrder::new(budget_ns), &LayoutProgress::default());
     let time = Time { measured_ns: time_ns, budget_ns };
     let phase = plan.phases.first().filter(|_| laid_out.is_ok());
-    let record = phase.map(|phase| session.phase(phase, 1, time, &mut |_| {}));
-    let is_removed = session.close().is_none_or(|removing| removing.wait().is_ok());
+    let record = phase.map(|phase| session.phase(phase, &Order::new(0, 1, time), &mut |_| {}).record);
+    let is_removed = Box::new(session).close().removal.is_none_or(|removing| removing.wait().is_ok());
     let record = record.filter(|_| is_removed)?;
     // If a file system in memory passes a ring's calls to kernel threads, a device may well be faster.
     record.figures.rate.overall_ops_per_second.filter(|_| !record.engine.uses_kernel_threads())

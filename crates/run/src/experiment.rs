@@ -5,13 +5,14 @@
 use std::ops::Range;
 
 use model::experiment::{self, Experiment};
+use model::order::{Order, Time};
 use model::plan::PlannedPhase;
 use model::run::{Interval, Load, PhaseRecord, Response, ReturnVisit, Status};
 use model::workload::{CacheMode, DataWork, Engine};
 
 use crate::data_phase::Part;
-use crate::drive::PhaseEvent;
-use crate::session::{MeasureOptions, Session, Time};
+use crate::session::{MeasureOptions, Session};
+use crate::side::Side;
 
 /// Runs of an experiment that changes the load; true for runs with the change. An even drift affects both
 /// kinds equally.
@@ -36,118 +37,111 @@ const START_NS: u64 = 200_000_000;
 /// Possible error of a rate that was observed only once, as a share of it.
 const SINGLE_RATE_ERROR: f64 = 0.15;
 
-impl Session {
-    /// Makes an experiment on a phase that gave `record`. It leaves `kept_bytes` of the write limit.
-    /// Returns `None` if the experiment means nothing, cannot be made, or does not finish.
-    pub fn experiment(
-        &mut self,
-        experiment: Experiment,
-        phase: &PlannedPhase,
-        record: &PhaseRecord,
-        kept_bytes: u64,
-        on_event: &mut dyn FnMut(PhaseEvent<'_>),
-    ) -> Option<Response> {
-        let variant = experiment.variant(phase, self.plan().cache).filter(|variant| self.fits(variant))?;
-        let plain = experiment::unchanged(phase, self.plan().cache)?;
-        let in_flight = f64::from(variant.phase.workload.in_flight().max(plain.workload.in_flight()));
-        let time_ns = time_for(record, in_flight, CHANGED_NS)?;
-        let bytes = bytes_of(record, time_ns).saturating_add(kept_bytes);
-        if writes(phase) && self.left_bytes() < bytes {
+/// Makes an experiment on a phase that gave `record`, as [`Side::experiment`] does.
+pub fn respond(
+    session: &mut Session,
+    experiment: Experiment,
+    phase: &PlannedPhase,
+    record: &PhaseRecord,
+    kept_bytes: u64,
+) -> Option<Response> {
+    let cache = session.plan().cache;
+    let variant = experiment.variant(phase, cache).filter(|variant| session.fits(variant))?;
+    let plain = experiment::unchanged(phase, cache)?;
+    let in_flight = f64::from(variant.phase.workload.in_flight().max(plain.workload.in_flight()));
+    let time_ns = time_for(record, in_flight, CHANGED_NS)?;
+    let bytes = bytes_of(record, time_ns).saturating_add(kept_bytes);
+    if writes(phase) && session.left_bytes() < bytes {
+        return None;
+    }
+    let mut rates = [const { None }; CHANGE_SEQUENCE.len()];
+    let mut load = None;
+    for (rate, is_changed) in rates.iter_mut().zip(CHANGE_SEQUENCE) {
+        let part = session.next_part(phase)?;
+        let phase = if is_changed { &variant.phase } else { &plain };
+        let time = Time { measured_ns: time_ns, budget_ns: time_ns.saturating_mul(4) };
+        let short = run_for(session, phase, record.repetition, time, part);
+        if short.status != Status::Done || has_paused(&short) {
             return None;
         }
-        let mut rates = [const { None }; CHANGE_SEQUENCE.len()];
-        let mut load = None;
-        for (rate, is_changed) in rates.iter_mut().zip(CHANGE_SEQUENCE) {
-            let part = self.next_part(phase)?;
-            let phase = if is_changed { &variant.phase } else { &plain };
-            let time = Time { measured_ns: time_ns, budget_ns: time_ns.saturating_mul(4) };
-            let short = self.run_for(phase, record.repetition, time, part, on_event);
-            if short.status != Status::Done || has_paused(&short) {
-                return None;
-            }
-            *rate = Some(rate_of(phase, &short)?);
-            if is_changed {
-                load = Load::sum(load, short.seen.load);
-            }
+        *rate = Some(rate_of(phase, &short)?);
+        if is_changed {
+            load = Load::sum(load, short.seen.load);
         }
-        let [before, after, again, behind] = rates.map(|rate| rate.unwrap_or_default());
-        let changed = RateChange::compute([before, behind], [after, again]);
-        // The value is the exponent with which the rate follows a factor. For a separate change, it is the factor by
-        // which the rate changes.
-        let (value, half_width) = match experiment {
-            Experiment::Separate => {
-                let times = changed.log_ratio.exp();
-                (times, changed.half_width * times)
-            }
-            Experiment::Depth | Experiment::Single | Experiment::Block => {
-                let log_factor = variant.factor.ln();
-                (changed.log_ratio / log_factor, changed.half_width / log_factor.abs())
-            }
-        };
-        Some(Response {
-            value,
-            half_width: Some(half_width),
-            before_ops_per_second: changed.before,
-            after_ops_per_second: changed.after,
-            change: variant.change,
-            load,
-        })
     }
+    let [before, after, again, behind] = rates.map(|rate| rate.unwrap_or_default());
+    let changed = RateChange::compute([before, behind], [after, again]);
+    // The value is the exponent with which the rate follows a factor. For a separate change, it is the factor by
+    // which the rate changes.
+    let (value, half_width) = match experiment {
+        Experiment::Separate => {
+            let times = changed.log_ratio.exp();
+            (times, changed.half_width * times)
+        }
+        Experiment::Depth | Experiment::Single | Experiment::Block => {
+            let log_factor = variant.factor.ln();
+            (changed.log_ratio / log_factor, changed.half_width / log_factor.abs())
+        }
+    };
+    Some(Response {
+        value,
+        half_width: Some(half_width),
+        before_ops_per_second: changed.before,
+        after_ops_per_second: changed.after,
+        change: variant.change,
+        load,
+    })
+}
 
-    /// Runs a test that gave `record` again, without a change and for a short time, within `budget_ns`. Returns its record; `None`
-    /// if it cannot be made.
-    pub fn return_visit(
-        &mut self,
-        phase: &PlannedPhase,
-        record: &PhaseRecord,
-        budget_ns: u64,
-        on_event: &mut dyn FnMut(PhaseEvent<'_>),
-    ) -> Option<PhaseRecord> {
-        let unchanged = experiment::unchanged(phase, self.plan().cache)?;
-        // With another name, it draws other places.
-        let unchanged = PlannedPhase { id: format!("{}~again", phase.id), ..unchanged };
-        let mut time_ns = time_for(record, phase.workload.in_flight().into(), VISIT_NS)?;
-        let written = written_bytes_per_second(record);
-        if written > 0.0 {
-            time_ns = time_ns.min((self.left_bytes() as f64 * 1e9 / written) as u64);
-        }
-        if time_ns < VISIT_NS_MIN {
-            return None;
-        }
-        let part = self.part_again(phase)?;
-        let time = Time { measured_ns: time_ns, budget_ns: budget_ns.min(time_ns.saturating_mul(4)) };
-        Some(self.run_for(&unchanged, record.repetition, time, part, on_event))
+/// Runs a test that gave `record` again, as [`Side::return_visit`] does.
+pub fn revisit(
+    session: &mut Session,
+    phase: &PlannedPhase,
+    record: &PhaseRecord,
+    budget_ns: u64,
+) -> Option<PhaseRecord> {
+    let unchanged = experiment::unchanged(phase, session.plan().cache)?;
+    // With another name, it draws other places.
+    let unchanged = PlannedPhase { id: format!("{}~again", phase.id), ..unchanged };
+    let mut time_ns = time_for(record, phase.workload.in_flight().into(), VISIT_NS)?;
+    let written = written_bytes_per_second(record);
+    if written > 0.0 {
+        time_ns = time_ns.min((session.left_bytes() as f64 * 1e9 / written) as u64);
     }
+    if time_ns < VISIT_NS_MIN {
+        return None;
+    }
+    // The part is the same, unless something below this system keeps it.
+    let part = match session.is_cached_below {
+        true => session.next_part(phase)?,
+        false => session.part_of(phase),
+    };
+    let time = Time { measured_ns: time_ns, budget_ns: budget_ns.min(time_ns.saturating_mul(4)) };
+    Some(run_for(session, &unchanged, record.repetition, time, part))
+}
 
-    /// Returns the part of the files for another run of a test: the same, unless something below this system keeps it.
-    fn part_again(&mut self, phase: &PlannedPhase) -> Option<Part> {
-        if self.is_cached_below { self.next_part(phase) } else { Some(self.part_of(phase)) }
+/// Runs a load for a time.
+fn run_for(
+    session: &mut Session,
+    phase: &PlannedPhase,
+    repetition: u32,
+    time: Time,
+    part: Part,
+) -> PhaseRecord {
+    let mut phase = phase.clone();
+    if session.ends_with_slice(part) {
+        phase.stop.passes = Some(1);
     }
-
-    /// Runs a load for a time.
-    fn run_for(
-        &mut self,
-        phase: &PlannedPhase,
-        repetition: u32,
-        time: Time,
-        part: Part,
-        on_event: &mut dyn FnMut(PhaseEvent<'_>),
-    ) -> PhaseRecord {
-        let mut phase = phase.clone();
-        if self.ends_with_slice(part) {
-            phase.stop.passes = Some(1);
-        }
-        phase.stop.time_ns = Some(time.measured_ns);
-        phase.stop.bytes = writes(&phase).then(|| self.left_bytes());
-        let is_stream = phase.workload.data().is_some_and(|data| data.is_stream() && !data.writes());
-        // The test has left the stream in the page cache, so it would no longer come from its device.
-        let cache = match self.plan().cache {
-            CacheMode::AsIs if is_stream => CacheMode::Cold,
-            cache => cache,
-        };
-        let options = MeasureOptions { precision_goal: None, part, cache, fills: None };
-        self.measure(&phase, repetition, time, options, on_event)
-    }
+    phase.stop.time_ns = Some(time.measured_ns);
+    phase.stop.bytes = writes(&phase).then(|| session.left_bytes());
+    let is_stream = phase.workload.data().is_some_and(|data| data.is_stream() && !data.writes());
+    // The test has left the stream in the page cache, so it would no longer come from its device.
+    let cache = match session.plan().cache {
+        CacheMode::AsIs if is_stream => CacheMode::Cold,
+        cache => cache,
+    };
+    let options = MeasureOptions { precision_goal: None, part, cache, fills: None };
+    session.measure(&phase, &Order::new(0, repetition, time), options, &mut |_| {})
 }
 
 /// Returns the return visit to a test with `record` that gave the record `visit`. It is `None` if it did not finish, had too

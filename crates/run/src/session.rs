@@ -1,7 +1,7 @@
 //! One run against one target, phase after phase: the work directory and its files, or a simulated device.
 
-mod fill;
 mod other;
+mod side;
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -11,11 +11,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use engine::budget::Budget;
-use engine::clock::{Clock, Monotonic, Timer, read_cost_ns};
+use engine::clock::{Clock, Monotonic, Timer};
 use engine::data::mix;
 use model::experiment::{self, Experiment, Variant};
+use model::order::Order;
 use model::plan::{Plan, PlannedPhase, PrecisionGoal};
-use model::run::{Conditions, PhaseRecord, Status, TargetProbes};
+use model::run::{Conditions, PhaseRecord, Status};
 use model::target::Target;
 use model::workload::{Arrival, CacheMode, DataWork, OpenRate};
 use model::{SimDevice, UserError, marker, spec};
@@ -23,19 +24,18 @@ use observe::Root;
 
 use crate::data_location::DataLocation;
 use crate::data_phase::{DataPhase, DataTask, Part};
-use crate::dataset::{self, DataSet, FillProgress, LayoutProgress, Owner};
-use crate::directory::{CreateError, PendingRemoval};
+use crate::dataset::{self, DataSet, FillProgress};
+use crate::directory::CreateError;
 use crate::drive::PhaseEvent;
 use crate::file_phase::{self, FilePhase, FileSet};
 use crate::hang_detection;
 use crate::meter::Meter;
-use crate::probes::{self, ProbedTarget};
+use crate::probes;
 use crate::record::{self, PhaseContext, PhaseTotals, record_id};
 use crate::room::RoomWatch;
 use crate::sim_phase::SimTask;
 use crate::task::{Measured, PhaseInputs, Task};
 
-pub use other::OtherClient;
 use other::OtherData;
 
 /// One in this many blocks that are read is compared, unless all are.
@@ -64,14 +64,39 @@ pub struct Session {
     attempts: u64,
     /// Rates that tests reached in a closed loop, by their specs. Rates in percent are shares of these.
     reached: HashMap<String, f64>,
-    /// Program, with its first arguments, that serves the C library's streams.
     stdio_program: Vec<OsString>,
-    /// Flag that another process raises once a phase has done enough.
     enough: Option<Arc<AtomicBool>>,
-    /// Client whose data tests with `shift` read.
-    other: Option<OtherClient>,
-    /// Name of the first client's work directory, where tests work in that.
-    first: Option<String>,
+}
+
+/// What a session is told at its start, besides its plan and its target.
+#[derive(Debug, Clone, Default)]
+pub struct SessionOptions {
+    /// Seed of offsets and data.
+    pub seed: u64,
+    /// Flag that ends any work in progress.
+    pub interrupt: Arc<AtomicBool>,
+    /// Program, with its first arguments, that serves the C library's streams in a separate process.
+    pub stdio_program: Vec<OsString>,
+    /// Most bytes that it may write, whatever its plan says.
+    pub write_limit_bytes: Option<u64>,
+    /// True if only the devices' counters are read: neither sleeping threads nor the system are sampled.
+    pub is_unobserved: bool,
+    /// What only a client of a run with several is told.
+    pub client: Option<ClientOptions>,
+}
+
+/// What a client of a run with several is told at its start.
+#[derive(Debug, Clone)]
+pub struct ClientOptions {
+    /// Name of the run.
+    pub run: String,
+    /// Flag that another process raises once a phase of one measured part has done enough. The session then no longer
+    /// decides that by itself.
+    pub enough: Arc<AtomicBool>,
+    /// Processes of this machine that are part of the test; `None` if another client here watches the machine.
+    pub processes: Option<Vec<u32>>,
+    /// Number of clients on this machine.
+    pub clients_per_machine: u32,
 }
 
 /// Place of a run.
@@ -102,15 +127,6 @@ struct OnDisk {
     first: Option<DataLocation>,
 }
 
-/// Time that a phase may take.
-#[derive(Debug, Clone, Copy)]
-pub struct Time {
-    /// Measured time.
-    pub measured_ns: u64,
-    /// Total time.
-    pub budget_ns: u64,
-}
-
 /// Manner in which a phase is measured.
 pub(crate) struct MeasureOptions {
     /// Condition under which it has done enough.
@@ -132,8 +148,7 @@ const SLICES_READ_ONCE: u64 = 16;
 const CACHED_SPEEDUP_MIN: f64 = 2.0;
 
 impl Session {
-    /// Makes the work directory of a run, or opens the directory of a target that is only read. Clients have the name of
-    /// their `run`. Raising `interrupt` ends any work in progress.
+    /// Makes the work directory of a run, or opens the directory of a target that is only read.
     ///
     /// # Errors
     /// Fails if the directory cannot be made or opened.
@@ -141,9 +156,7 @@ impl Session {
         root: &Root,
         plan: &Plan,
         target: &Target,
-        seed: u64,
-        run: Option<&str>,
-        interrupt: Arc<AtomicBool>,
+        options: SessionOptions,
     ) -> Result<Self, CreateError> {
         let mut rules = plan.dataset.as_ref().map_or_else(Vec::new, dataset::rules);
         rules.extend(file_phase::rules(plan));
@@ -153,14 +166,15 @@ impl Session {
         let made = Arc::new(AtomicU64::new(0));
         let (theirs, place) = (Arc::clone(&made), target.clone());
         let number = plan.clients.and_then(|clients| clients.number);
-        let client = number.zip(run).map(|(number, run)| marker::Client { number, run: run.to_owned() });
+        let run = options.client.as_ref().map(|client| client.run.clone());
+        let client = number.zip(run).map(|(number, run)| marker::Client { number, run });
         let work = move || DataLocation::open(&place, rules, client.as_ref(), &theirs);
         let directory = hang_detection::wait_with_progress(&action, || made.load(Ordering::Relaxed), work)
             .map_err(|error| CreateError {
             error: if target.is_used_read_only() { error } else { error.help(help) },
             has_leftovers: made.load(Ordering::Relaxed) > 0,
         })??;
-        Ok(Self::at(root, plan, target, seed, interrupt, directory))
+        Ok(Self::at(root, plan, target, directory, options))
     }
 
     /// Makes a run on a device that is erased. It is open with `O_EXCL`, and stays so until the run is closed.
@@ -169,21 +183,23 @@ impl Session {
         plan: &Plan,
         target: &Target,
         device: OwnedFd,
-        seed: u64,
-        interrupt: Arc<AtomicBool>,
+        options: SessionOptions,
     ) -> Self {
-        Self::at(root, plan, target, seed, interrupt, DataLocation::on_device(target, device))
+        Self::at(root, plan, target, DataLocation::on_device(target, device), options)
     }
 
     fn at(
         root: &Root,
         plan: &Plan,
         target: &Target,
-        seed: u64,
-        interrupt: Arc<AtomicBool>,
         directory: DataLocation,
+        options: SessionOptions,
     ) -> Self {
-        let meter = Meter::new(root, target).with_room(RoomWatch::begin(plan, target, &directory));
+        let mut meter = Meter::new(root, target).with_room(RoomWatch::begin(plan, target, &directory));
+        meter.set_observed(!options.is_unobserved);
+        if let Some(client) = &options.client {
+            meter.exclude_processes(client.processes.as_deref(), client.clients_per_machine);
+        }
         let on_disk = OnDisk {
             root: root.clone(),
             directory,
@@ -195,28 +211,19 @@ impl Session {
             first: None,
         };
         let local_cpus = observe::near_cpus(root, target).map(Into::into);
-        let session = Self::new(plan, target, seed, interrupt, TestTarget::Directory(Box::new(on_disk)));
+        let session = Self::new(plan, target, TestTarget::Directory(Box::new(on_disk)), options);
         Self { local_cpus, timer: Timer::best(), ..session }
     }
 
     /// Makes a run on a simulated device, which `target` describes.
-    pub fn simulated(
-        plan: &Plan,
-        target: &Target,
-        device: SimDevice,
-        seed: u64,
-        interrupt: Arc<AtomicBool>,
-    ) -> Self {
-        Self::new(
-            plan,
-            target,
-            seed,
-            interrupt,
-            TestTarget::Simulated(Box::new(Simulated { device, age_bytes: 0 })),
-        )
+    pub fn simulated(plan: &Plan, target: &Target, device: SimDevice, options: SessionOptions) -> Self {
+        let simulated = Simulated { device, age_bytes: 0 };
+        Self::new(plan, target, TestTarget::Simulated(Box::new(simulated)), options)
     }
 
-    fn new(plan: &Plan, target: &Target, seed: u64, interrupt: Arc<AtomicBool>, place: TestTarget) -> Self {
+    fn new(plan: &Plan, target: &Target, place: TestTarget, options: SessionOptions) -> Self {
+        let SessionOptions { seed, interrupt, stdio_program, write_limit_bytes, client, .. } = options;
+        let write_limit_bytes = write_limit_bytes.unwrap_or_else(|| plan.share_of_write_limit());
         Self {
             plan: plan.clone(),
             target: target.clone(),
@@ -227,35 +234,20 @@ impl Session {
             place,
             start_ns: Monotonic.now_ns(),
             phases_run: 0,
-            budget: Arc::new(Budget::new(plan.share_of_write_limit(), 1)),
+            budget: Arc::new(Budget::new(write_limit_bytes, 1)),
             is_cached_below: false,
             slices_read: 0,
             last_id: String::new(),
             attempts: 0,
             reached: HashMap::new(),
-            stdio_program: Vec::new(),
-            enough: None,
-            other: None,
-            first: None,
+            stdio_program,
+            enough: client.map(|client| client.enough),
         }
-    }
-
-    /// Sets the program, with its first arguments, that serves the C library's streams in a separate process.
-    pub fn set_stdio_program(&mut self, words: Vec<OsString>) {
-        self.stdio_program = words;
     }
 
     /// Returns the start of the session on [`Monotonic`]. Records count the time from it.
     pub fn start_ns(&self) -> u64 {
         self.start_ns
-    }
-
-    /// Switches the sampling of sleeping threads and of the system during each test on or off. The devices' counters
-    /// are always read.
-    pub fn set_observed(&mut self, is_observed: bool) {
-        if let TestTarget::Directory(on_disk) = &mut self.place {
-            on_disk.meter.set_observed(is_observed);
-        }
     }
 
     /// Returns the path of the directory with the files, for messages; `None` if there is none.
@@ -272,86 +264,6 @@ impl Session {
             TestTarget::Directory(on_disk) => on_disk.meter.hidden(),
             TestTarget::Simulated(_) => &[],
         }
-    }
-
-    /// Lays out fresh files for a repetition, within `time_ns`. Removes the files of an earlier repetition.
-    ///
-    /// # Errors
-    /// Fails if a write fails or hangs, or if the time is used up.
-    pub fn lay_out(&mut self, time_ns: u64, progress: &LayoutProgress) -> Result<(), UserError> {
-        self.clear()?;
-        self.open_first()?;
-        let TestTarget::Directory(on_disk) = &mut self.place else { return Ok(()) };
-        let (number, clients) = self.plan.clients.map_or((0, 1), |all| (all.number.unwrap_or(0), all.count));
-        if let Some(plan) = &self.plan.dataset {
-            let deadline_ns = Monotonic.now_ns().saturating_add(time_ns);
-            on_disk.is_dirty = true;
-            let OnDisk { directory, meter, first, .. } = &mut **on_disk;
-            let refuses_direct = dataset::check_calls(directory, &self.plan, plan)?;
-            let (room, moved) = (meter.room().cloned(), meter.activity());
-            let (seed, budget, stop) = (self.seed, &self.budget, &self.interrupt);
-            let owner = Owner { seed, number, clients, first: first.as_ref(), budget, room };
-            let laid_out = DataSet::lay_out(directory, plan, &owner, stop, deadline_ns, progress, moved);
-            // The files of a partial layout would be in the way of the other tests.
-            if laid_out.is_err() && hang_detection::first_hung_call().is_none() {
-                let _ = on_disk.directory.remove_files_of("");
-            }
-            on_disk.dataset = Some(DataSet { refuses_direct, ..laid_out? });
-        }
-        Ok(())
-    }
-
-    /// Removes all files that were laid out or made.
-    ///
-    /// # Errors
-    /// Fails if a removal fails or hangs.
-    pub fn clear(&mut self) -> Result<(), UserError> {
-        let TestTarget::Directory(on_disk) = &mut self.place else { return Ok(()) };
-        on_disk.dataset = None;
-        if on_disk.is_dirty || self.phases_run > 0 {
-            on_disk.directory.remove_files_of("")?;
-            on_disk.files = FileSet::default();
-            on_disk.is_dirty = false;
-        }
-        Ok(())
-    }
-
-    /// Makes short experiments on the files that were laid out; `None` if there are none.
-    pub fn probe_target(&mut self) -> Option<TargetProbes> {
-        let TestTarget::Directory(on_disk) = &self.place else { return None };
-        let dataset = on_disk.dataset.as_ref()?;
-        let Self { plan, target, seed, budget, interrupt, .. } = &*self;
-        let OnDisk { root, directory, .. } = &**on_disk;
-        let probed = ProbedTarget { root, target, directory, dataset };
-        let found = probes::probe(&probed, plan, *seed, budget, interrupt);
-        self.is_cached_below = found.reread.as_ref().is_some_and(|reread| {
-            reread.first_mean_ns as f64 > CACHED_SPEEDUP_MIN * reread.second_mean_ns as f64
-        });
-        Some(found)
-    }
-
-    /// Runs one phase. A phase always gives a record.
-    pub fn phase(
-        &mut self,
-        phase: &PlannedPhase,
-        repetition: u32,
-        time: Time,
-        on_event: &mut dyn FnMut(PhaseEvent<'_>),
-    ) -> PhaseRecord {
-        let precision_goal = self.plan.precision_goal_of(phase);
-        let part = self.part_of(phase);
-        let record = self.measure(
-            phase,
-            repetition,
-            time,
-            MeasureOptions { precision_goal, part, cache: self.plan.cache, fills: None },
-            on_event,
-        );
-        let is_closed = phase.workload.data().is_none_or(|data| data.arrival == Arrival::Closed);
-        if let Some(rate) = record.figures.rate.steady_or_whole().filter(|_| is_closed) {
-            self.reached.insert(spec::print(phase.requested_workload()), rate);
-        }
-        record
     }
 
     /// Returns the plan of the run.
@@ -438,14 +350,14 @@ impl Session {
     pub(crate) fn measure(
         &mut self,
         phase: &PlannedPhase,
-        repetition: u32,
-        time: Time,
+        order: &Order,
         options: MeasureOptions,
         on_event: &mut dyn FnMut(PhaseEvent<'_>),
     ) -> PhaseRecord {
         let MeasureOptions { precision_goal, part, cache, fills } = options;
+        let Order { repetition, time, .. } = *order;
         let offset_seed = self.offset_seed(phase, repetition);
-        let opened = self.open_other(phase);
+        let opened = self.open_other(phase, order.other.as_ref());
         // A test that is counted may take all the time that is left.
         let planned_ns = phase.stop.time_ns.map(|planned| planned.min(time.measured_ns));
         let local_cpus = self.local_cpus_for(phase);
@@ -583,11 +495,6 @@ impl Session {
         record::untried(phase, repetition, status, reason)
     }
 
-    /// Returns the bytes that may still be written.
-    pub fn left_bytes(&self) -> u64 {
-        self.budget.left_bytes()
-    }
-
     /// Returns the seed of offsets. It is the same for the same phase of a run with the same seed, but
     /// changes when the phase is measured again.
     fn offset_seed(&mut self, phase: &PlannedPhase, repetition: u32) -> u64 {
@@ -601,22 +508,6 @@ impl Session {
     /// Returns the CPUs near the device if each worker can have one: more workers need the other CPUs too.
     fn local_cpus_for(&self, phase: &PlannedPhase) -> Option<Arc<[u32]>> {
         self.local_cpus.clone().filter(|cpus| phase.workload.threads as usize <= cpus.len())
-    }
-
-    /// Returns the cost of one read of the clock that times operations, in nanoseconds.
-    pub fn clock_read_ns(&self) -> f64 {
-        read_cost_ns(&self.timer)
-    }
-
-    /// Begins to remove everything; `None` if there is nothing.
-    pub fn close(self) -> Option<PendingRemoval> {
-        match self.place {
-            TestTarget::Directory(on_disk) => {
-                let OnDisk { directory, meter, .. } = *on_disk;
-                directory.remove(meter.into_activity())
-            }
-            TestTarget::Simulated(_) => None,
-        }
     }
 }
 
@@ -633,6 +524,9 @@ fn conditions_since(throttled_before: Option<u64>, root: &Root, target: &Target)
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::dataset::LayoutProgress;
+    use crate::side::Side;
+    use model::order::{LayoutOrder, Time};
     use model::request::{Count, Request, Seconds};
     use model::size::Size;
     use std::cell::Cell;
@@ -659,29 +553,31 @@ pub(crate) mod tests {
             ..Request::default()
         };
         let plan = model::plan::plan(&request, &target, &observe::machine(&root)).unwrap();
-        let mut session = Session::open(&root, &plan, &target, 1, None, Arc::default()).unwrap();
-        session.lay_out(u64::MAX, &LayoutProgress::default()).unwrap();
+        let mut session = Session::open(&root, &plan, &target, SessionOptions::default()).unwrap();
+        session.lay_out(&LayoutOrder::new(u64::MAX), &LayoutProgress::default()).unwrap();
         for phase in &plan.phases {
             let mut seen = String::new();
             let time = Time { measured_ns: 500_000_000, budget_ns: 20_000_000_000 };
-            let record = session.phase(phase, 1, time, &mut |event| {
-                // Longer than all time that a test may take untimed.
-                if matches!(event, PhaseEvent::Begin(_)) && seen.is_empty() {
-                    std::thread::sleep(Duration::from_millis(1200));
-                }
-                seen.push_str(match event {
-                    PhaseEvent::Begin(_) => "(",
-                    PhaseEvent::Tick(_) => "",
-                    PhaseEvent::End => ")",
-                    PhaseEvent::Over => ".",
-                });
-            });
+            let record = session
+                .phase(phase, &Order::new(0, 1, time), &mut |event| {
+                    // Longer than all time that a test may take untimed.
+                    if matches!(event, PhaseEvent::Begin(_)) && seen.is_empty() {
+                        std::thread::sleep(Duration::from_millis(1200));
+                    }
+                    seen.push_str(match event {
+                        PhaseEvent::Begin(_) => "(",
+                        PhaseEvent::Tick(_) => "",
+                        PhaseEvent::End => ")",
+                        PhaseEvent::Over => ".",
+                    });
+                })
+                .record;
             assert_eq!(record.status, Status::Done, "{:?}", record.reason);
             let parts = record.figures.rounds.len().max(1);
             assert_eq!(seen, "()".repeat(parts) + ".");
             assert!(parts > 1 || phase.workload.data().is_some(), "there was time for one round only");
         }
-        assert_eq!(session.close().unwrap().wait().unwrap().left, []);
+        assert_eq!(Box::new(session).close().removal.unwrap().wait().unwrap().left, []);
     }
 
     /// Makes a session on some tests and 1 MiB of data, with all reads compared.
@@ -696,7 +592,7 @@ pub(crate) mod tests {
             ..Request::default()
         };
         let plan = model::plan::plan(&request, &target, &observe::machine(&root)).unwrap();
-        (Session::open(&root, &plan, &target, 1, None, Arc::default()).unwrap(), plan)
+        (Session::open(&root, &plan, &target, SessionOptions::default()).unwrap(), plan)
     }
 
     /// Returns bytes and blocks of each data file.
@@ -729,7 +625,7 @@ pub(crate) mod tests {
         let (mut session, plan) = session(temp.path(), &tests);
         for repetition in 1..=2 {
             let progress = LayoutProgress::default();
-            session.lay_out(u64::MAX, &progress).unwrap();
+            session.lay_out(&LayoutOrder::new(u64::MAX), &progress).unwrap();
             assert_eq!(data_files(&session), [(0, 0); 2], "nothing is laid out");
             assert_eq!(progress.bytes.load(Ordering::Relaxed), 0);
             assert!(session.probe_target().unwrap().reread.is_none());
@@ -741,9 +637,11 @@ pub(crate) mod tests {
             let mut records = Vec::new();
             for phase in &plan.phases {
                 let mut was_empty = false;
-                let record = session.phase(phase, repetition, LONG, &mut |event| {
-                    was_empty |= matches!(event, PhaseEvent::Begin(_)) && empty();
-                });
+                let record = session
+                    .phase(phase, &Order::new(0, repetition, LONG), &mut |event| {
+                        was_empty |= matches!(event, PhaseEvent::Begin(_)) && empty();
+                    })
+                    .record;
                 assert_eq!(record.status, Status::Done, "{}: {:?}", phase.id, record.reason);
                 let is_first = phase.id.starts_with("01");
                 assert_eq!(was_empty, is_first || phase.workload.data().unwrap().fresh, "{}", phase.id);
@@ -777,16 +675,16 @@ pub(crate) mod tests {
                 );
             }
         }
-        assert_eq!(session.close().unwrap().wait().unwrap().left, []);
+        assert_eq!(Box::new(session).close().removal.unwrap().wait().unwrap().left, []);
     }
 
     #[test]
     fn rw_budget_counts_written_bytes_only() {
         let temp = tempfile::tempdir().unwrap();
         let (mut session, plan) = session(temp.path(), &["rw:rnd4k:buffered:read=75:passes=2"]);
-        session.lay_out(u64::MAX, &LayoutProgress::default()).unwrap();
+        session.lay_out(&LayoutOrder::new(u64::MAX), &LayoutProgress::default()).unwrap();
         let before_bytes = session.left_bytes();
-        let counts = session.phase(&plan.phases[0], 1, LONG, &mut |_| {}).counts;
+        let counts = session.phase(&plan.phases[0], &Order::new(0, 1, LONG), &mut |_| {}).record.counts;
         assert_eq!(counts.app_bytes_read + counts.app_bytes_written, 2 << 20);
         assert_eq!(session.left_bytes(), before_bytes - counts.app_bytes_written);
     }
@@ -801,10 +699,13 @@ pub(crate) mod tests {
             "rw:rnd16k:t3:files=4:buffered:update:read=90:passes=1",
         ];
         let (mut session, plan) = session(temp.path(), &tests);
-        session.lay_out(u64::MAX, &LayoutProgress::default()).unwrap();
+        session.lay_out(&LayoutOrder::new(u64::MAX), &LayoutProgress::default()).unwrap();
         assert_eq!(data_files(&session), [(0, 0); 4], "nothing is laid out");
-        let records: Vec<_> =
-            plan.phases.iter().map(|phase| session.phase(phase, 1, LONG, &mut |_| {})).collect();
+        let records: Vec<_> = plan
+            .phases
+            .iter()
+            .map(|phase| session.phase(phase, &Order::new(0, 1, LONG), &mut |_| {}).record)
+            .collect();
         for record in &records {
             assert_eq!((record.status, record.workload.files), (Status::Done, 4), "{:?}", record.reason);
         }
@@ -820,7 +721,7 @@ pub(crate) mod tests {
         assert_eq!(steps, [("read", 128), ("write", 128), ("read again", 128)]);
         // All blocks that were read are those written last, the second time too.
         assert_eq!([1, 2, 3].map(|index: usize| records[index].counts.verified_blocks), [256, 128, 64]);
-        assert_eq!(session.close().unwrap().wait().unwrap().left, []);
+        assert_eq!(Box::new(session).close().removal.unwrap().wait().unwrap().left, []);
     }
 
     #[test]
@@ -829,9 +730,9 @@ pub(crate) mod tests {
         let tests = ["byte-write:bytes=8k", "write:seq8k:buffered:fresh", "read:seq8k:buffered:passes=1"];
         let (mut session, plan) = session(temp.path(), &tests);
         let [bytes, write, read] = &plan.phases[..] else { panic!("{:?}", plan.phases) };
-        session.lay_out(u64::MAX, &LayoutProgress::default()).unwrap();
+        session.lay_out(&LayoutOrder::new(u64::MAX), &LayoutProgress::default()).unwrap();
         let mut status_of = |phase: &PlannedPhase, time| {
-            let record = session.phase(phase, 1, time, &mut |_| {});
+            let record = session.phase(phase, &Order::new(0, 1, time), &mut |_| {}).record;
             (record.status, record.reason.unwrap_or_default())
         };
         let (status, reason) = status_of(read, LONG);
@@ -851,9 +752,9 @@ pub(crate) mod tests {
         // Whole files are no longer whole once they are truncated.
         assert_eq!(status_of(write, none).0, Status::Partial);
         assert_eq!(status_of(read, LONG).0, Status::Failed);
-        session.lay_out(u64::MAX, &LayoutProgress::default()).unwrap();
+        session.lay_out(&LayoutOrder::new(u64::MAX), &LayoutProgress::default()).unwrap();
         assert_eq!(data_files(&session), [(0, 0)]);
-        assert_eq!(session.close().unwrap().wait().unwrap().left, []);
+        assert_eq!(Box::new(session).close().removal.unwrap().wait().unwrap().left, []);
     }
 
     #[test]
@@ -870,8 +771,8 @@ pub(crate) mod tests {
             ..Request::default()
         };
         let plan = model::plan::plan(&request, &target, &observe::machine(&root)).unwrap();
-        let mut session = Session::open(&root, &plan, &target, 1, None, Arc::default()).unwrap();
-        session.lay_out(u64::MAX, &LayoutProgress::default()).unwrap();
+        let mut session = Session::open(&root, &plan, &target, SessionOptions::default()).unwrap();
+        session.lay_out(&LayoutOrder::new(u64::MAX), &LayoutProgress::default()).unwrap();
         PANICS.store(63, Ordering::SeqCst);
         let ticks = Cell::new(0);
         let records: Vec<_> = plan
@@ -879,7 +780,7 @@ pub(crate) mod tests {
             .iter()
             .map(|phase| {
                 let time = Time { measured_ns: 50_000_000, budget_ns: 10_000_000_000 };
-                session.phase(phase, 1, time, &mut |_| ticks.set(ticks.get() + 1))
+                session.phase(phase, &Order::new(0, 1, time), &mut |_| ticks.set(ticks.get() + 1)).record
             })
             .collect();
         assert_eq!(
@@ -889,7 +790,7 @@ pub(crate) mod tests {
         let reason = records[0].reason.as_deref().unwrap();
         assert!(reason.contains("a worker of skye panicked: as the test asked for"), "{reason}");
         assert!(records[0].counts.ops > 0, "what the others counted is kept");
-        assert_eq!(session.close().unwrap().wait().unwrap().left, []);
+        assert_eq!(Box::new(session).close().removal.unwrap().wait().unwrap().left, []);
         assert_eq!(std::fs::read_dir(temp.path()).unwrap().count(), 0);
     }
 }

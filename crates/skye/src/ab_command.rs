@@ -5,7 +5,6 @@ use std::time::{Duration, Instant, SystemTime};
 
 use fleet::Clients;
 use fleet::OnLoss;
-use model::hosts::ClientSpec;
 use model::plan;
 use model::request::{Request, Seconds};
 use model::run::{Environment, Pairing, Setting};
@@ -14,16 +13,18 @@ use model::{Comparison, Machine, Plan, Target};
 use observe::Root;
 use report::compare::{self, Side};
 use report::text;
+use run::SessionOptions;
 
 use crate::cli::AbArguments;
 use crate::compare_command::{self, effect, reached, show};
 use crate::driver::{self, RunOutcome, Setup, Turns};
 use crate::exit::{self, Failure};
-use crate::fleet_run::{self, ConnectedClients, FleetRun};
+use crate::fleet_run;
 use crate::keeping::SaveTarget;
 use crate::live_view::LiveView;
 use crate::loads;
 use crate::place::ResolvedTarget;
+use crate::prepared::{FoundTarget, PreparedRun};
 use crate::setting_commands::SettingCommands;
 use crate::signals::Interruption;
 use crate::{CommandResult, outputs, preset, terminal};
@@ -44,67 +45,11 @@ const BLOCK: u32 = 2;
 /// Half width of an interval, as a share of the effect. An interval this narrow excludes 0, or lies within the effect.
 const WIDTH_OF_EFFECT: f64 = 0.5;
 
-/// A target that is found, and not planned yet.
-struct SideTarget {
-    target: Target,
-    /// Free bytes of each client.
-    free_bytes: u64,
-    /// Number of clients.
-    clients: u32,
-    backend: Backend,
-}
-
-/// Those who measure a side.
-enum Backend {
-    /// This process.
-    Local(Box<ResolvedTarget>),
-    /// Several clients, and the signals that end them.
-    FleetRun(Box<ConnectedClients>, Interruption),
-}
-
-impl SideTarget {
-    fn here(place: ResolvedTarget) -> Self {
-        let (target, free_bytes) = (place.target.clone(), place.target.space.free_bytes);
-        Self { target, free_bytes, clients: 1, backend: Backend::Local(Box::new(place)) }
-    }
-
-    fn on_clients(
-        arguments: &AbArguments,
-        path: &Path,
-        clients: Vec<ClientSpec>,
-        interruption: Interruption,
-    ) -> Result<Self, Failure> {
-        let (options, limits) = (&arguments.clients, preset::apply_preset(arguments.work.request(), PRESET)?);
-        // The limit is that of all turns of both sides.
-        let limit = arguments.work.0.write_limit.unwrap_or(Size::Bytes(WRITE_LIMIT_BYTES)).share(SIDES);
-        let limits = Request { write_limit: Some(limit), ..limits };
-        let greeted = ConnectedClients::start(
-            options,
-            path,
-            Clients::Hosts(clients),
-            &limits,
-            OnLoss::Stop,
-            &interruption,
-        )?;
-        let target = greeted.first().environment.target.clone();
-        let (free_bytes, clients) = (greeted.room_bytes(), greeted.clients());
-        Ok(Self { target, free_bytes, clients, backend: Backend::FleetRun(Box::new(greeted), interruption) })
-    }
-}
-
 /// One of the two sides.
 struct AbSide {
     name: &'static str,
     target: Target,
     plan: Plan,
-}
-
-/// Those who will measure a side.
-enum PlannedBackend {
-    /// This process.
-    Local(Box<ResolvedTarget>),
-    /// Several clients.
-    FleetRun(Box<FleetRun>),
 }
 
 /// Both sides, planned. Nothing is written yet.
@@ -125,10 +70,10 @@ pub fn ab(arguments: &AbArguments) -> CommandResult {
     let started_at = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
     let root = Root::system();
     let machine = driver::machine(&root);
-    let (found, interruption) = find_sides(arguments, &root)?;
+    let (found, interruption) = find_sides(arguments, &root, &machine)?;
     let commands = arguments.commands();
     let limits = Limits::from_arguments(arguments, effect, &found, &machine);
-    let (planned, backends) = PlannedSides::new(arguments, found, &limits, &machine)?;
+    let (planned, prepared) = PlannedSides::new(arguments, found, &limits, &machine)?;
     let announcement = announcement(&planned.sides, commands.as_ref(), &machine, &limits, planned.pairs_min);
     if arguments.dry_run {
         terminal::print_line(&announcement)?;
@@ -153,12 +98,11 @@ pub fn ab(arguments: &AbArguments) -> CommandResult {
     let (commands, observed) = commands
         .map(|commands| {
             view.preparing("running both commands once");
-            begin_commands(commands, &arguments.a, &planned.sides[0].target, &root, &interruption)
+            begin_commands(commands, &arguments.a, &planned.sides[0].target, &root, &machine, &interruption)
         })
         .transpose()?
         .unzip();
-    let (sides, environments) =
-        planned.open(backends, limits.bytes, observed, &root, &machine, &interruption)?;
+    let (sides, environments) = planned.open(prepared, limits.bytes, observed, &root, &interruption)?;
     let PlannedSides { sides: parties, seed, seeds, pairs_min } = planned;
     if let Some(commands) = commands.as_ref().filter(|_| shows_text) {
         terminal::print_line(&settings_text(commands))?;
@@ -207,7 +151,8 @@ pub fn ab(arguments: &AbArguments) -> CommandResult {
 fn find_sides(
     arguments: &AbArguments,
     root: &Root,
-) -> Result<([SideTarget; 2], Option<Interruption>), Failure> {
+    machine: &Machine,
+) -> Result<([FoundTarget; 2], Option<Interruption>), Failure> {
     let clients = fleet_run::clients(&arguments.clients)?;
     if let Some(client) = clients.iter().flatten().find(|client| client.directory.is_some()) {
         let problem =
@@ -215,54 +160,35 @@ fn find_sides(
         return Err(Failure::Refused(problem));
     }
     let interruption = clients.is_some().then(Interruption::catch).transpose()?;
-    let find = |path: &Path| match clients.clone().zip(interruption.clone()) {
-        None => {
-            Ok::<_, Failure>(SideTarget::here(ResolvedTarget::find(root, path).map_err(Failure::refused)?))
+    let find = |path: &Path| match clients.clone().zip(interruption.as_ref()) {
+        None => FoundTarget::here(root, machine, path),
+        Some((clients, interruption)) => {
+            let limits = preset::apply_preset(arguments.work.request(), PRESET)?;
+            // The limit is that of all turns of both sides.
+            let limit = arguments.work.0.write_limit.unwrap_or(Size::Bytes(WRITE_LIMIT_BYTES)).share(SIDES);
+            let limits = Request { write_limit: Some(limit), ..limits };
+            let (options, hosts) = (&arguments.clients, Clients::Hosts(clients));
+            FoundTarget::on_clients(options, path, hosts, &limits, OnLoss::Stop, interruption)
         }
-        Some((clients, interruption)) => SideTarget::on_clients(arguments, path, clients, interruption),
     };
     // With commands, both sides are one directory.
     let found = [find(&arguments.a)?, find(arguments.b.as_ref().unwrap_or(&arguments.a))?];
     Ok((found, interruption))
 }
 
-impl SideTarget {
-    fn plan(
-        self,
-        name: &'static str,
-        request: &Request,
-        seed: u64,
-        machine: &Machine,
-    ) -> Result<(AbSide, PlannedBackend), Failure> {
-        let Self { target, backend, .. } = self;
-        match backend {
-            Backend::Local(place) => {
-                let plan = plan::plan(request, &target, machine).map_err(Failure::refused)?;
-                fleet_run::check_alone(&plan)?;
-                Ok((AbSide { name, target, plan }, PlannedBackend::Local(place)))
-            }
-            Backend::FleetRun(greeted, interruption) => {
-                let fleet_run = Box::new(greeted.plan(request.clone(), seed, &interruption)?);
-                let plan = fleet_run.plan.clone();
-                Ok((AbSide { name, target, plan }, PlannedBackend::FleetRun(fleet_run)))
-            }
-        }
-    }
-}
-
 impl PlannedSides {
     fn new(
         arguments: &AbArguments,
-        found: [SideTarget; 2],
+        found: [FoundTarget; 2],
         limits: &Limits,
         machine: &Machine,
-    ) -> Result<(Self, [PlannedBackend; 2]), Failure> {
+    ) -> Result<(Self, [PreparedRun; 2]), Failure> {
         let has_commands = arguments.commands().is_some();
         let mut request = request(arguments, &found, machine)?;
         // The least number of pairs follows from the number of tests.
-        let tests = plan::plan(&request, &found[0].target, machine).map_err(Failure::refused)?.phases.len();
+        let tests = plan::plan(&request, found[0].target(), machine).map_err(Failure::refused)?.phases.len();
         let pairs_min = pairs_min(tests);
-        let count = u64::from(found[0].clients);
+        let count = u64::from(found[0].clients());
         let each = limits.bytes / SIDES / u64::from(pairs_min);
         let requested_bytes = request.write_limit.map(|limit| bytes(limit, &found[0], machine));
         request.write_limit =
@@ -271,8 +197,11 @@ impl PlannedSides {
         // Each side has other data: a store that both share might keep equal data only once. Commands share the files.
         let seeds = [seed, if has_commands { seed } else { seed.wrapping_add(count) }];
         let runs = SIDES * u64::from(pairs_min);
-        let planned = |name, side: SideTarget, seed| {
-            side.plan(name, &request, seed, machine).map_err(|failure| in_each_run(failure, runs))
+        let planned = |name, side: FoundTarget, seed| {
+            let target = side.target().clone();
+            let prepared = side.plan(request.clone(), machine, seed);
+            let prepared = prepared.map_err(|failure| in_each_run(failure, runs))?;
+            Ok::<_, Failure>((AbSide { name, target, plan: prepared.plan.clone() }, prepared))
         };
         let [a, b] = found;
         let ((a, by_a), (b, by_b)) = (planned("A", a, seeds[0])?, planned("B", b, seeds[1])?);
@@ -292,44 +221,31 @@ impl PlannedSides {
     /// Opens the targets of both sides: one for both if their commands were `observed`, as they share its files.
     fn open(
         &self,
-        backends: [PlannedBackend; 2],
+        prepared: [PreparedRun; 2],
         limit_bytes: u64,
         observed: Option<ObservedSides>,
         root: &Root,
-        machine: &Machine,
         interruption: &Interruption,
     ) -> Result<OpenedSides, Failure> {
-        let open = |party: &AbSide, backend: PlannedBackend, seed: u64, limit_bytes: u64| {
-            Ok::<(Box<dyn driver::Side>, _), Failure>(match backend {
-                PlannedBackend::Local(place) => {
-                    let mut session =
-                        place.open(root, &party.plan, seed, None, interruption.raised.clone())?;
-                    session.set_write_limit(limit_bytes);
-                    let (settings, hidden) = (observe::settings(root), session.hidden_sources().to_vec());
-                    let environment = Environment::new(machine, party.target.clone(), settings, hidden);
-                    (Box::new(session), environment)
-                }
-                PlannedBackend::FleetRun(mut fleet_run) => {
-                    let hidden_sources = fleet_run.open(interruption)?;
-                    let environment = Environment { hidden_sources, ..fleet_run.environment };
-                    (Box::new(fleet_run.fleet), environment)
-                }
-            })
+        let open = |prepared: PreparedRun, limit_bytes: u64| {
+            let options =
+                SessionOptions { write_limit_bytes: Some(limit_bytes), ..SessionOptions::default() };
+            prepared.open(root, interruption, options)
         };
-        let (Self { sides, seeds, .. }, [by_a, by_b]) = (self, backends);
+        let [a, b] = prepared;
         if let Some(observed) = observed {
-            let (side, environment) = open(&sides[0], by_a, seeds[0], limit_bytes)?;
+            let (side, environment) = open(a, limit_bytes)?;
             let with = |(target, settings)| Environment { target, settings, ..environment.clone() };
             return Ok((vec![side], observed.map(with)));
         }
-        let (a, of_a) = open(&sides[0], by_a, seeds[0], limit_bytes / SIDES)?;
-        let (b, of_b) = open(&sides[1], by_b, seeds[1], limit_bytes / SIDES)?;
+        let (a, of_a) = open(a, limit_bytes / SIDES)?;
+        let (b, of_b) = open(b, limit_bytes / SIDES)?;
         Ok((vec![a, b], [of_a, of_b]))
     }
 }
 
 /// Those who measure, one for each side or one for both, and the environment of each side.
-type OpenedSides = (Vec<Box<dyn driver::Side>>, [Environment; 2]);
+type OpenedSides = (Vec<Box<dyn run::Side>>, [Environment; 2]);
 
 /// Target and settings of each side, as its command leaves them.
 type ObservedSides = [(Target, Vec<Setting>); 2];
@@ -340,9 +256,13 @@ fn begin_commands(
     path: &Path,
     target: &Target,
     root: &Root,
+    machine: &Machine,
     interruption: &Interruption,
 ) -> Result<(SettingCommands, ObservedSides), Failure> {
-    let observe = || Ok((ResolvedTarget::find(root, path)?.target, observe::settings(root)));
+    let observe = || {
+        let Environment { target, settings, .. } = ResolvedTarget::find(root, machine, path)?.environment;
+        Ok((target, settings))
+    };
     let started = SettingCommands::begin(commands, target, interruption, observe);
     let (commands, [(target_a, of_a), (target_b, of_b)]) =
         started.map_err(|error| match interruption.exit_code() {
@@ -368,7 +288,7 @@ impl Limits {
     fn from_arguments(
         arguments: &AbArguments,
         effect: f64,
-        found: &[SideTarget; 2],
+        found: &[FoundTarget; 2],
         machine: &Machine,
     ) -> Self {
         let requested_bytes = arguments.work.0.write_limit.map(|limit| bytes(limit, &found[0], machine));
@@ -380,8 +300,8 @@ impl Limits {
     }
 }
 
-fn bytes(size: Size, found: &SideTarget, machine: &Machine) -> u64 {
-    size.resolve(found.free_bytes, machine.memory_bytes)
+fn bytes(size: Size, found: &FoundTarget, machine: &Machine) -> u64 {
+    size.resolve(found.free_bytes(), machine.memory_bytes)
 }
 
 /// Returns the refusal of a plan that writes too much, for all runs of the sides: they have equal shares of the limit.
@@ -399,16 +319,16 @@ fn in_each_run(failure: Failure, runs: u64) -> Failure {
 
 /// Returns the work for one turn on each side. It is the same on both, so that no data set is chosen by how fast a side
 /// is.
-fn request(arguments: &AbArguments, found: &[SideTarget; 2], machine: &Machine) -> Result<Request, Failure> {
+fn request(arguments: &AbArguments, found: &[FoundTarget; 2], machine: &Machine) -> Result<Request, Failure> {
     let flags = arguments.work.request();
     let mut request = Request { write_limit: None, repeat: Some(1), probe: Some(false), ..flags };
     if request.preset.is_none() {
         request.time.get_or_insert(TIME);
     }
-    let free = found.iter().map(|side| side.free_bytes).min().unwrap_or_default();
+    let free = found.iter().map(FoundTarget::free_bytes).min().unwrap_or_default();
     let chosen = DATASET_BYTES.min(free / DATASET_SHARE);
     request.size.get_or_insert(Size::Bytes(chosen));
-    let mut request = loads::read(preset::with_preset(request, PRESET, &found[0].target)?)?;
+    let mut request = loads::read(preset::with_preset(request, PRESET, found[0].target())?)?;
     // A share of the free space is not the same on both.
     let size = request.size.map(|size| found.iter().map(|side| bytes(size, side, machine)).min());
     request.size = size.flatten().map(Size::Bytes);
@@ -520,7 +440,7 @@ struct PairMeasurement<'a> {
     parties: &'a [AbSide; 2],
     turns: [Turns; 2],
     /// Those who measure: one for each side, or one for both.
-    sides: Vec<Box<dyn driver::Side>>,
+    sides: Vec<Box<dyn run::Side>>,
     /// Commands before the measurements of the sides.
     commands: Option<SettingCommands>,
     interruption: Interruption,

@@ -8,23 +8,23 @@ use std::time::Duration;
 
 use engine::clock::{Clock, Monotonic};
 use fleet::agent::Wire;
-use model::frames::{self, FromAgent, Measured, SLICE_NS, Slice, ToAgent};
+use model::frames::{FromAgent, Measured, SLICE_NS, Slice, ToAgent};
 use model::marker::is_work_directory;
+use model::order::{LayoutOrder, Order};
 use model::plan::{self, Clients};
-use model::run::Environment;
 use model::size::Size;
 use model::{Machine, Plan, Request, UserError};
 use observe::Root;
 use run::{
-    CreateError, LayoutProgress, OtherClient, PhaseEvent, Session, StartSignal, Time, Watch, hang_detection,
-    sum,
+    ClientOptions, CreateError, LayoutProgress, PhaseEvent, PhaseOutcome, Session, SessionOptions, Side as _,
+    StartSignal, Watch, hang_detection, sum,
 };
 
 use crate::cli::AgentArguments;
 use crate::exit::{self, Failure};
 use crate::place::ResolvedTarget;
 use crate::signals::{self, Interruption};
-use crate::{CommandResult, closing, doctor, driver, simulation};
+use crate::{CommandResult, closing, doctor, driver, prepared, simulation};
 
 /// Interval between checks for signals.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -65,7 +65,7 @@ pub fn agent(arguments: &AgentArguments) -> CommandResult {
         seed: 0,
         root,
     };
-    let found = ResolvedTarget::find(&agent.root, &arguments.dir);
+    let found = ResolvedTarget::find(&agent.root, &agent.machine, &arguments.dir);
     let ended = match found {
         Ok(place) => agent.serve(place),
         Err(error) => {
@@ -110,15 +110,10 @@ impl Agent<'_> {
 
     /// Carries out commands until the last; false if the coordinator has gone before, or a signal has ended this agent.
     fn serve(&mut self, place: ResolvedTarget) -> bool {
-        let settings = observe::settings(&self.root);
-        let environment = Environment::new(&self.machine, place.target.clone(), settings, Vec::new());
+        let environment = Box::new(place.environment.clone());
         self.place = Some(place);
         let machine = Box::new(self.machine.clone());
-        self.wire.send(&FromAgent::MachineAndTarget {
-            machine,
-            environment: Box::new(environment),
-            process: std::process::id(),
-        });
+        self.wire.send(&FromAgent::MachineAndTarget { machine, environment, process: std::process::id() });
         while let Some(command) = self.next() {
             let answer = match command {
                 ToAgent::Plan { request, seed, number, count, clients_on_file_system } => {
@@ -126,19 +121,12 @@ impl Agent<'_> {
                     self.plan(*request, Clients { count, number: Some(number), clients_on_file_system })
                 }
                 ToAgent::Look {} => self.check_machine(),
-                ToAgent::Open { processes, clients_per_machine } => {
-                    self.open(processes.as_deref(), clients_per_machine)
-                }
+                ToAgent::Open { processes, clients_per_machine } => self.open(processes, clients_per_machine),
                 ToAgent::Neighbours {} => self.neighbours(),
-                ToAgent::LayOut { time_ns, first } => self.lay_out(time_ns, first),
+                ToAgent::LayOut(order) => self.lay_out(&order),
                 ToAgent::Clear {} => self.clear(),
                 ToAgent::Watch { at_ns } => self.watch(at_ns),
-                ToAgent::Phase { other, recreate_files, index, repetition, measured_ns, budget_ns } => {
-                    if let Some(session) = self.session.as_mut().filter(|_| recreate_files) {
-                        session.forget_names();
-                    }
-                    self.phase(other, index as usize, repetition, Time { measured_ns, budget_ns })
-                }
+                ToAgent::Phase(order) => self.phase(&order),
                 ToAgent::Close {} => {
                     let left = self.close();
                     self.wire.send(&FromAgent::Closed { left });
@@ -177,7 +165,7 @@ impl Agent<'_> {
             let cause = format!("client number {number} is too large for {} clients", clients.count);
             return Err(UserError::new("plan the run", cause));
         }
-        let target = &place.target;
+        let target = place.target();
         let request = within_limits(request, clients.count, self.arguments, target, &self.machine)?;
         let plan = plan::plan_for(&request, target, &self.machine, Some(clients))?;
         self.plan = Some(plan.clone());
@@ -186,7 +174,7 @@ impl Agent<'_> {
 
     fn check_machine(&mut self) -> Result<FromAgent, UserError> {
         let place = self.place.as_ref().ok_or_else(|| unexpected("inspect the machine"))?;
-        let checks = doctor::checks(&self.root, &self.machine, &place.target, &self.arguments.dir);
+        let checks = doctor::checks(&self.root, &self.machine, place.target(), &self.arguments.dir);
         let checks = checks.map_err(|cause| UserError::new("inspect the machine", cause))?;
         Ok(FromAgent::MachineChecked { checks })
     }
@@ -205,16 +193,23 @@ impl Agent<'_> {
         Ok(FromAgent::Neighbours { names })
     }
 
-    fn open(&mut self, processes: Option<&[u32]>, clients_per_machine: u32) -> Result<FromAgent, UserError> {
+    fn open(
+        &mut self,
+        processes: Option<Vec<u32>>,
+        clients_per_machine: u32,
+    ) -> Result<FromAgent, UserError> {
         let (Some(place), Some(plan), None) = (&self.place, &self.plan, &self.session) else {
             return Err(unexpected("create the work directory"));
         };
-        let raised = self.interruption.raised.clone();
-        let session = place.open(&self.root, plan, self.seed, Some(self.wire.session()), raised);
-        let mut session = session.map_err(|CreateError { error, .. }| error)?;
-        session.set_write_limit(write_limit_bytes(self.arguments, &place.target, &self.machine));
-        session.set_enough(self.wire.enough());
-        session.know(processes, clients_per_machine);
+        let (run, enough) = (self.wire.session().to_owned(), self.wire.enough());
+        let options = SessionOptions {
+            interrupt: self.interruption.raised.clone(),
+            write_limit_bytes: Some(write_limit_bytes(self.arguments, place.target(), &self.machine)),
+            client: Some(ClientOptions { run, enough, processes, clients_per_machine }),
+            ..SessionOptions::default()
+        };
+        let session = prepared::open_session(place, &self.root, plan, self.seed, options);
+        let session = session.map_err(|CreateError { error, .. }| error)?;
         let hidden_sources = session.hidden_sources().to_vec();
         let clock_read_ns = session.clock_read_ns();
         let name = session.path().and_then(std::path::Path::file_name);
@@ -227,11 +222,9 @@ impl Agent<'_> {
         self.session.as_mut().ok_or_else(|| unexpected(action))
     }
 
-    fn lay_out(&mut self, time_ns: u64, first: Option<String>) -> Result<FromAgent, UserError> {
+    fn lay_out(&mut self, order: &LayoutOrder) -> Result<FromAgent, UserError> {
         let progress = LayoutProgress::default();
-        let session = self.session("lay out files")?;
-        session.set_first(first);
-        session.lay_out(time_ns, &progress)?;
+        self.session("lay out files")?.lay_out(order, &progress)?;
         Ok(FromAgent::LaidOut { bytes: progress.bytes.load(Ordering::Relaxed) })
     }
 
@@ -241,26 +234,12 @@ impl Agent<'_> {
     }
 
     /// Runs a test, perhaps on what another client wrote. Before each measured part, it waits for the others.
-    fn phase(
-        &mut self,
-        other: Option<frames::OtherClient>,
-        index: usize,
-        repetition: u32,
-        time: Time,
-    ) -> Result<FromAgent, UserError> {
+    fn phase(&mut self, order: &Order) -> Result<FromAgent, UserError> {
         let action = "run a test";
-        let phase = self.plan.as_ref().and_then(|plan| plan.phases.get(index)).cloned();
+        let phase = self.plan.as_ref().and_then(|plan| plan.phases.get(order.index as usize)).cloned();
         let phase = phase.ok_or_else(|| UserError::new(action, "the test is not in the plan"))?;
-        let own = self.plan.as_ref().and_then(|plan| plan.clients?.number).unwrap_or_default();
-        let Self { session, wire, interruption, seed, .. } = self;
+        let Self { session, wire, interruption, .. } = self;
         let session = session.as_mut().ok_or_else(|| unexpected(action))?;
-        session.set_other(other.map(|frames::OtherClient { number, directory, is_sound }| OtherClient {
-            number,
-            directory,
-            // The seeds of the clients differ by their numbers.
-            seed: seed.wrapping_sub(own.into()).wrapping_add(number.into()),
-            is_sound,
-        }));
         wire.enough().store(false, Ordering::SeqCst);
         let mut slices = Vec::with_capacity(SLICES);
         let send = |slices: &mut Vec<Slice>| {
@@ -268,7 +247,7 @@ impl Agent<'_> {
                 wire.send(&FromAgent::Tick { slices: std::mem::take(slices) });
             }
         };
-        let record = session.phase(&phase, repetition, time, &mut |event| match event {
+        let PhaseOutcome { record, .. } = session.phase(&phase, order, &mut |event| match event {
             PhaseEvent::Begin(start_signal) => *start_signal = wait_to_begin(wire, interruption),
             PhaseEvent::Tick(tick) => {
                 slices.push(Slice { elapsed_ns: tick.elapsed_ns, ops: tick.ops, bytes: tick.bytes });
@@ -301,7 +280,7 @@ impl Agent<'_> {
             let pause = match &mut watch {
                 None if now_ns < at_ns => WATCH.min(Duration::from_nanos(at_ns - now_ns)),
                 None => {
-                    watch = Some(Watch::begin(&self.root, &place.target));
+                    watch = Some(Watch::begin(&self.root, place.target()));
                     WATCH
                 }
                 Some(watch) => {
@@ -318,13 +297,13 @@ impl Agent<'_> {
                 break;
             }
         }
-        let watch = watch.unwrap_or_else(|| Watch::begin(&self.root, &place.target));
+        let watch = watch.unwrap_or_else(|| Watch::begin(&self.root, place.target()));
         Ok(FromAgent::Watched(Box::new(watch.end(&self.machine))))
     }
 
     /// Removes everything. Returns lines about files that are left.
     fn close(&mut self) -> Vec<String> {
-        match self.session.take().and_then(Session::close) {
+        match self.session.take().and_then(|session| Box::new(session).close().removal) {
             None => Vec::new(),
             Some(removing) if hang_detection::first_hung_call().is_some() => {
                 closing::later(removing);

@@ -256,6 +256,15 @@ pub enum LossRule {
     Continue,
 }
 
+impl From<LossRule> for fleet::OnLoss {
+    fn from(rule: LossRule) -> Self {
+        match rule {
+            LossRule::Stop => Self::Stop,
+            LossRule::Continue => Self::Continue,
+        }
+    }
+}
+
 /// Tests, target, and places for the results.
 #[derive(Debug, Args)]
 #[command(after_help = spec_help())]

@@ -14,36 +14,45 @@ use model::plan::{self, Plan};
 use model::request::{Allow, Request};
 use model::run::{Environment, PhaseRecord, Status};
 use model::size::Size;
-use model::{Machine, SimDevice, Target, UserError};
+use model::{Machine, Target, UserError};
 use observe::Root;
 use report::text;
-use run::Session;
+use run::SessionOptions;
 
 use crate::cli::ClientArguments;
-use crate::driver::{self, Gate, RunObserver, RunOutcome, Setup, Side};
+use crate::driver::{self, Gate, RunObserver, RunOutcome, Setup};
 use crate::exit::{self, Failure};
-use crate::fleet_run::{self, ConnectedClients, FleetRun};
+use crate::fleet_run::{self, ConnectedClients};
 use crate::keeping::{OriginalUserStore, SaveTarget};
 use crate::live_view::LiveView;
+use crate::place::ResolvedTarget;
+use crate::prepared::{FoundTarget, PreparedRun};
 use crate::privileges::{self, Identity};
 use crate::signals::Interruption;
-use crate::{CommandResult, cli, outputs, place, run_names, simulation, terminal};
+use crate::{CommandResult, outputs, run_names, terminal};
 
 /// A machine and a target that are known, on which something is to be measured.
 pub struct Bench {
     root: Root,
     /// The machine.
     pub machine: Machine,
-    environment: Environment,
-    device: Option<SimDevice>,
-    /// The clients that measure; `None` if this process does.
-    clients: Option<ClientSet>,
+    target: BenchTarget,
+}
+
+/// Target of the runs of a bench.
+enum BenchTarget {
+    /// This process measures it.
+    Here(Box<ResolvedTarget>),
+    /// Several clients measure it.
+    Clients(Box<ClientSet>),
 }
 
 /// Clients that measure in one directory of each.
 struct ClientSet {
     clients: Clients,
     directory: PathBuf,
+    /// Machine and target of the first client.
+    environment: Environment,
     /// Least free room of a client.
     room_bytes: u64,
 }
@@ -60,16 +69,6 @@ impl ClientSet {
         let hosts = fleet::Clients::Hosts(hosts.clone());
         ConnectedClients::start(arguments, directory, hosts, &limits, OnLoss::Stop, interruption)
     }
-
-    /// Returns the clients of a run, which is planned and begun.
-    fn begin(&self, plan: &Plan, seed: u64) -> Result<FleetRun, Failure> {
-        let interruption = &self.clients.interruption;
-        // Each run has agents of its own.
-        let greeted = Self::connect(&self.clients, &self.directory)?;
-        let mut fleet_run = greeted.plan(plan.to_request(), seed, interruption)?;
-        fleet_run.environment.hidden_sources = fleet_run.open(interruption)?;
-        Ok(fleet_run)
-    }
 }
 
 impl Bench {
@@ -85,8 +84,8 @@ impl Bench {
         let note = format!("{count} clients simultaneously: {names}; sizes and threads are per client");
         terminal::message("note", &note);
         let (room_bytes, directory) = (greeted.room_bytes(), directory.to_owned());
-        let together = ClientSet { clients: clients.clone(), directory, room_bytes };
-        Ok(Self { root: Root::system(), machine, environment, device: None, clients: Some(together) })
+        let set = ClientSet { clients: clients.clone(), directory, environment, room_bytes };
+        Ok(Self { root: Root::system(), machine, target: BenchTarget::Clients(Box::new(set)) })
     }
 
     /// Inspects the machine and a directory, or a simulated device.
@@ -99,35 +98,41 @@ impl Bench {
         }
         let root = Root::system();
         let machine = driver::machine(&root);
-        let (device, target) = match simulation::target(directory).map_err(Failure::refused)? {
-            Some((device, target)) => (Some(device), target),
-            None => (None, place::directory(&root, directory).map_err(Failure::failed)?),
-        };
-        let environment = Environment::new(&machine, target, observe::settings(&root), Vec::new());
-        Ok(Self { root, machine, environment, device, clients: None })
+        let place = ResolvedTarget::find_directory(&root, &machine, directory).map_err(Failure::failed)?;
+        Ok(Self { root, machine, target: BenchTarget::Here(Box::new(place)) })
     }
 
     /// Inspects the machine for a resolved target. Evidence of `shared_sources` counts more than one run.
     pub fn on(target: Target, shared_sources: Vec<String>) -> Self {
         let root = Root::system();
         let machine = driver::machine(&root);
-        let environment = Environment::new(&machine, target, observe::settings(&root), shared_sources);
-        Self { root, machine, environment, device: None, clients: None }
+        let place = ResolvedTarget::new(&root, &machine, target, None, shared_sources);
+        Self { root, machine, target: BenchTarget::Here(Box::new(place)) }
+    }
+
+    fn environment(&self) -> &Environment {
+        match &self.target {
+            BenchTarget::Here(place) => &place.environment,
+            BenchTarget::Clients(set) => &set.environment,
+        }
     }
 
     /// Returns the name of the machine.
     pub fn host(&self) -> &str {
-        &self.environment.host
+        &self.environment().host
     }
 
     /// Returns true if the target is a simulated device, whose clock is virtual.
     pub fn is_simulated(&self) -> bool {
-        self.device.is_some()
+        matches!(&self.target, BenchTarget::Here(place) if place.is_simulated())
     }
 
     /// Returns the free bytes of the target, for each client.
     pub fn free_bytes(&self) -> u64 {
-        self.clients.as_ref().map_or(self.environment.target.space.free_bytes, |clients| clients.room_bytes)
+        match &self.target {
+            BenchTarget::Here(place) => place.target().space.free_bytes,
+            BenchTarget::Clients(set) => set.room_bytes,
+        }
     }
 
     /// Returns the plan for a request on this machine and target.
@@ -135,7 +140,7 @@ impl Bench {
     /// # Errors
     /// The request is refused; nothing was written.
     pub fn plan(&self, request: &Request) -> Result<Plan, Failure> {
-        let target = &self.environment.target;
+        let target = &self.environment().target;
         // The originals run in such directories, too.
         let allow = request.allow.iter().copied().chain([Allow::SharedDirectory]).collect();
         let plan = plan::plan(&Request { allow, ..request.clone() }, target, &self.machine);
@@ -190,19 +195,16 @@ impl Bench {
         interruption: &Interruption,
         observer: Option<Box<dyn RunObserver>>,
     ) -> Result<RunOutcome, Failure> {
-        let (side, environment, plan): (Box<dyn Side>, _, _) = match &self.clients {
-            Some(clients) => {
-                let FleetRun { fleet, plan, environment } = clients.begin(plan, seed)?;
-                (Box::new(fleet), environment, plan)
-            }
-            None => {
-                let session = self.session(plan, seed, interruption)?;
-                let shared = self.environment.hidden_sources.iter();
-                let hidden_sources = shared.chain(session.hidden_sources()).cloned().collect();
-                let environment = Environment { hidden_sources, ..self.environment.clone() };
-                (Box::new(session), environment, plan.clone())
+        let prepared = match &self.target {
+            BenchTarget::Here(place) => PreparedRun::here((**place).clone(), plan.clone(), seed),
+            BenchTarget::Clients(set) => {
+                // Each run has agents of its own.
+                let found = ClientSet::connect(&set.clients, &set.directory)?;
+                FoundTarget::Clients(Box::new(found)).plan(plan.to_request(), &self.machine, seed)?
             }
         };
+        let plan = prepared.plan.clone();
+        let (side, environment) = prepared.open(&self.root, interruption, SessionOptions::default())?;
         let is_quiet = observer.is_none();
         let setup = Setup {
             started: Instant::now(),
@@ -218,18 +220,6 @@ impl Bench {
             plan,
         };
         Ok(driver::drive(setup, side, &self.root, &self.machine))
-    }
-
-    /// Opens a session of this process.
-    fn session(&self, plan: &Plan, seed: u64, interruption: &Interruption) -> Result<Session, Failure> {
-        let (target, raised) = (&self.environment.target, interruption.raised.clone());
-        let mut session = match &self.device {
-            Some(device) => Session::simulated(plan, target, device.clone(), seed, raised),
-            None => Session::open(&self.root, plan, target, seed, None, raised)
-                .map_err(|unmade| Failure::failed(unmade.error))?,
-        };
-        session.set_stdio_program(cli::stdio_program());
-        Ok(session)
     }
 }
 

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use model::figure::Share;
 use model::finding::Finding;
+use model::order::{LayoutOrder, Order, Time};
 use model::plan::{FILLS, PlannedPhase};
 use model::run::{
     Environment, FillRecord, HostRecord, Pairing, PhaseRecord, Run, RunStatus, SCHEMA, Scores, Status,
@@ -22,11 +23,10 @@ use model::workload::Engine;
 use model::{Machine, Plan, UserError, spec};
 use observe::Root;
 use run::ceilings::Ceilings;
-use run::{LayoutProgress, PhaseEvent, Session, Tick, Time, hang_detection};
+use run::{LayoutProgress, PhaseEvent, PhaseOutcome, Session, Side, SideEnd, Tick, hang_detection};
 use rustix::time::{ClockId, clock_gettime};
 
 mod experiments;
-mod side;
 
 use crate::exit::{self, Failure};
 use crate::live_view::{LiveView, Position};
@@ -34,9 +34,7 @@ use crate::marks::Marks;
 use crate::monitor::Monitor;
 use crate::signals::Interruption;
 use crate::store::EarlierRuns;
-use crate::{terminal, version};
-pub use side::Side;
-use side::{Outcome, SideEnd};
+use crate::{closing, terminal, version};
 
 /// Time for which the target is watched for foreign I/O before anything is written.
 const WATCH: Duration = Duration::from_millis(150);
@@ -479,8 +477,15 @@ impl Driver {
     fn close(&mut self, side: Box<dyn Side>) -> Vec<String> {
         self.clock_read_ns = Some(side.clock_read_ns());
         self.view.preparing("removing files");
-        let SideEnd { left, is_closing, hosts } = side.close();
-        self.is_closing |= is_closing;
+        let SideEnd { mut left, removal, hosts } = side.close();
+        match removal {
+            Some(removal) if hang_detection::first_hung_call().is_some() => {
+                self.is_closing = true;
+                closing::later(removal);
+            }
+            Some(removal) => left.extend(closing::leftover_lines(removal.wait())),
+            None => {}
+        }
         self.hosts = hosts;
         // A client that was lost is a part of the work that was not done.
         self.has_failed |= self.hosts.iter().any(|host| host.lost.is_some());
@@ -500,7 +505,7 @@ impl Driver {
         self.view.preparing("laying out files");
         let progress = LayoutProgress::default();
         let left = self.deadline.saturating_duration_since(Instant::now());
-        side.lay_out(left.as_nanos() as u64, &progress)?;
+        side.lay_out(&LayoutOrder::new(left.as_nanos() as u64), &progress)?;
         let left = self.deadline.saturating_duration_since(Instant::now());
         let (all_bytes, view) = (self.fill_bytes(), &mut self.view);
         let filled = side.fill(repetition, left.as_nanos() as u64, &mut |fill, event| {
@@ -658,26 +663,25 @@ impl Driver {
         let (observer, mut lost) = (&mut self.observer, None);
         let interruption = &self.interruption;
         let (id, spec) = (run::record_id(phase, repetition), spec::print(&phase.workload));
-        let time = Time { measured_ns: time_ns, budget_ns };
-        let Outcome { mut record, clients } =
-            side.phase((index, phase), repetition, time, &mut |event| match event {
-                PhaseEvent::Begin(_) => {
-                    monitor.iter_mut().for_each(|monitor| monitor.begin(&id, &spec));
-                    observer.iter_mut().for_each(|observer| observer.starts());
-                    marks.begin(&id, &spec);
+        let order = Order::new(index as u32, repetition, Time { measured_ns: time_ns, budget_ns });
+        let PhaseOutcome { mut record, clients } = side.phase(phase, &order, &mut |event| match event {
+            PhaseEvent::Begin(_) => {
+                monitor.iter_mut().for_each(|monitor| monitor.begin(&id, &spec));
+                observer.iter_mut().for_each(|observer| observer.starts());
+                marks.begin(&id, &spec);
+            }
+            PhaseEvent::Tick(tick) => {
+                view.update(&position, tick);
+                if let Some(Err(failure)) = observer.as_mut().map(|observer| observer.moves(tick)) {
+                    // Nobody would see further results.
+                    interruption.raised.store(true, Ordering::SeqCst);
+                    (*observer, lost) = (None, Some(failure));
                 }
-                PhaseEvent::Tick(tick) => {
-                    view.update(&position, tick);
-                    if let Some(Err(failure)) = observer.as_mut().map(|observer| observer.moves(tick)) {
-                        // Nobody would see further results.
-                        interruption.raised.store(true, Ordering::SeqCst);
-                        (*observer, lost) = (None, Some(failure));
-                    }
-                    monitor.iter_mut().for_each(Monitor::watch);
-                }
-                PhaseEvent::End => marks.end(&id, &spec),
-                PhaseEvent::Over => monitor.iter_mut().for_each(Monitor::end),
-            });
+                monitor.iter_mut().for_each(Monitor::watch);
+            }
+            PhaseEvent::End => marks.end(&id, &spec),
+            PhaseEvent::Over => monitor.iter_mut().for_each(Monitor::end),
+        });
         lost.into_iter().for_each(|failure| self.drop_observer(failure));
         if let Some((ran, warnings)) = self.monitor.as_mut().map(Monitor::take) {
             record.seen.monitor = ran;

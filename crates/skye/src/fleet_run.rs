@@ -13,12 +13,12 @@ use model::size::Size;
 use model::target::Backing;
 use model::{Request, UserError};
 use report::text::ClientChecks;
-use run::hang_detection;
+use run::{Side as _, hang_detection};
 
-use crate::cli::{ClientArguments, LossRule, RunArguments};
+use crate::cli::ClientArguments;
 use crate::exit::{self, Failure};
 use crate::signals::Interruption;
-use crate::{inputs, job, preset, simulation, terminal};
+use crate::{inputs, job, simulation, terminal};
 
 /// Write limit of a request without one.
 const WRITE_LIMIT: Size = Size::Bytes(WRITE_LIMIT_BYTES);
@@ -31,6 +31,8 @@ pub struct FleetRun {
     pub plan: Plan,
     /// Machine and target of the first client.
     pub environment: Environment,
+    /// Signals that end the agents, too.
+    pub interruption: Interruption,
 }
 
 /// Returns the clients that a command line names; `None` if it names none.
@@ -80,6 +82,7 @@ fn unusable<T>(option: &str, problem: &str) -> Result<T, Failure> {
 pub struct ConnectedClients {
     fleet: Fleet,
     found: Vec<ClientTarget>,
+    interruption: Interruption,
 }
 
 impl ConnectedClients {
@@ -110,7 +113,7 @@ impl ConnectedClients {
         if found.is_empty() {
             return Err(Failure::Refused("there is no client".into()));
         }
-        Ok(Self { fleet, found })
+        Ok(Self { fleet, found, interruption: interruption.clone() })
     }
 
     /// Returns machine and target of the first client.
@@ -132,8 +135,8 @@ impl ConnectedClients {
     ///
     /// # Errors
     /// All refusals, of whichever client. Nothing was written.
-    pub fn plan(self, request: Request, seed: u64, interruption: &Interruption) -> Result<FleetRun, Failure> {
-        let Self { mut fleet, found } = self;
+    pub fn plan(self, request: Request, seed: u64) -> Result<FleetRun, Failure> {
+        let Self { mut fleet, found, interruption } = self;
         let (first, clients_on_file_system) = (&found[0], clients_on_file_system(&found));
         let request = with_sweep(request, found.len())?;
         // What a client has just written may still be in the memory of its machine.
@@ -153,45 +156,22 @@ impl ConnectedClients {
         let plan = plan::plan_for_all(&request, &places).map_err(Failure::refused)?;
         fleet
             .plan(plan.clone(), seed, &clients_on_file_system)
-            .map_err(|errors| refusals(errors, interruption))?;
+            .map_err(|errors| refusals(errors, &interruption))?;
         let notes = [plan.notes.clone(), notes(&found)].concat();
-        Ok(FleetRun { environment: first.environment.clone(), plan: Plan { notes, ..plan }, fleet })
+        let environment = first.environment.clone();
+        Ok(FleetRun { fleet, plan: Plan { notes, ..plan }, environment, interruption })
     }
 }
 
 impl FleetRun {
-    /// Starts an agent for each client of a run, and plans it with them.
-    ///
-    /// # Errors
-    /// All refusals, of whichever client. Nothing was written.
-    pub fn begin(
-        arguments: &RunArguments,
-        clients: fleet::Clients,
-        seed: impl FnOnce(&Request) -> u64,
-        interruption: &Interruption,
-    ) -> Result<Self, Failure> {
-        let flags = arguments.request();
-        // A preset may say the limits, too; then they come from this command line all the same.
-        let limits = preset::apply_preset(flags.clone(), preset::DEFAULT)?;
-        let on_loss = match arguments.on_loss {
-            LossRule::Stop => OnLoss::Stop,
-            LossRule::Continue => OnLoss::Continue,
-        };
-        let (target, options) = (&arguments.target, &arguments.clients);
-        let greeted = ConnectedClients::start(options, target, clients, &limits, on_loss, interruption)?;
-        let request = preset::with_preset(flags, preset::DEFAULT, &greeted.first().environment.target)?;
-        let seed = seed(&request);
-        greeted.plan(request, seed, interruption)
-    }
-
     /// Makes the work directories.
     ///
     /// # Errors
     /// All refusals. The work directories of all clients are removed, or lines say which are left.
-    pub fn open(&mut self, interruption: &Interruption) -> Result<Vec<String>, Failure> {
+    pub fn open(&mut self) -> Result<Vec<String>, Failure> {
         let hidden = self.fleet.open();
-        let hidden =
-            hidden.map_err(|errors| self.abort_opening(refusals(errors, interruption), interruption))?;
+        let refused = |errors| refusals(errors, &self.interruption);
+        let hidden = hidden.map_err(refused).map_err(|refusal| self.abort_opening(refusal))?;
         let works_together = self.plan.shares_files();
         if works_together || self.plan.reads_from_other_clients() {
             let shared = self.fleet.directories();
@@ -208,17 +188,18 @@ impl FleetRun {
                 let problem =
                     "the clients do not see each other's files; choose a directory that all share, or";
                 let refusal = Failure::Refused(format!("cannot {action}: {problem} {help}"));
-                return Err(self.abort_opening(refusal, interruption));
+                return Err(self.abort_opening(refusal));
             }
-            return Err(self.abort_opening(refusals(apart, interruption), interruption));
+            return Err(self.abort_opening(refusals(apart, &self.interruption)));
         }
         Ok(hidden)
     }
 
     /// Removes all work directories, and says which are left. Returns the failure: it is a refusal only if none is, and if
     /// no signal has ended the run.
-    fn abort_opening(&mut self, refusal: Failure, interruption: &Interruption) -> Failure {
-        let left = self.fleet.close();
+    fn abort_opening(&mut self, refusal: Failure) -> Failure {
+        let interruption = &self.interruption;
+        let left = self.fleet.remove_all();
         left.iter().for_each(|line| terminal::error(line));
         let (files, is_left) = match left.is_empty() {
             true => ("its files are removed", false),
@@ -340,9 +321,9 @@ pub fn check_clients(
             Err(errors) => lines.extend(errors.iter().map(ToString::to_string)),
         }
     }
-    lines.extend(fleet.close());
+    lines.extend(fleet.remove_all());
     let shares = |number: usize| directories.as_ref().map(|numbers| numbers[number]);
-    let inspected = fleet.records().into_iter().zip(checks).enumerate();
+    let inspected = fleet.hosts().into_iter().zip(checks).enumerate();
     let inspected =
         inspected.map(|(number, (host, checks))| ClientChecks { host, checks, shares: shares(number) });
     Ok((inspected.collect(), lines))

@@ -43,6 +43,7 @@ mod memory;
 mod monitor;
 mod outputs;
 mod place;
+mod prepared;
 mod preset;
 mod privileges;
 mod run_command;

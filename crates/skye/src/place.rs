@@ -2,47 +2,88 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use model::request::Request;
+use model::run::Environment;
 use model::target::TargetKind;
-use model::{Plan, SimDevice, Target, UserError, spec};
+use model::{Machine, Plan, SimDevice, Target, UserError, spec};
 use observe::Root;
-use run::{CreateError, Session, hang_detection};
+use run::{CreateError, Session, SessionOptions, hang_detection};
 
 use crate::erase::Erasure;
 use crate::exit::Failure;
-use crate::{cli, inputs, simulation};
+use crate::{inputs, simulation};
 
 /// Smallest file that is measured as a file: a block of most devices.
 const BLOCK_BYTES_MIN: u64 = 512;
 
 /// A place that was found.
+#[derive(Clone)]
 pub struct ResolvedTarget {
-    /// Target of the run.
-    pub target: Target,
+    /// The machine, the target and the settings.
+    pub environment: Environment,
     device: Option<SimDevice>,
-    erasure: Option<Erasure>,
+    erasure: Option<Arc<Erasure>>,
 }
 
 impl ResolvedTarget {
+    /// Returns a place whose target is known. `hidden_sources` are the sources of evidence that it does not have.
+    pub fn new(
+        root: &Root,
+        machine: &Machine,
+        target: Target,
+        device: Option<SimDevice>,
+        hidden_sources: Vec<String>,
+    ) -> Self {
+        let environment = Environment::new(machine, target, observe::settings(root), hidden_sources);
+        Self { environment, device, erasure: None }
+    }
+
     /// Resolves the target that `word` means.
     ///
     /// # Errors
     /// There is no such target, reading it is not permitted, or the description of a device is invalid.
-    pub fn find(root: &Root, word: &Path) -> Result<Self, UserError> {
-        Ok(match simulation::target(word)? {
-            Some((device, target)) => Self { target, device: Some(device), erasure: None },
-            None => {
-                let target = real(root, word).map_err(|error| match word.to_str() {
-                    Some(test) if spec::is_test(test) && word.symlink_metadata().is_err() => {
-                        error.help(format!("a test needs --test: skye run DIR --test {test}"))
-                    }
-                    _ => error,
-                });
-                Self { target: target?, device: None, erasure: None }
-            }
-        })
+    pub fn find(root: &Root, machine: &Machine, word: &Path) -> Result<Self, UserError> {
+        let real = |word: &Path| {
+            real(root, word).map_err(|error| match word.to_str() {
+                Some(test) if spec::is_test(test) && word.symlink_metadata().is_err() => {
+                    error.help(format!("a test needs --test: skye run DIR --test {test}"))
+                }
+                _ => error,
+            })
+        };
+        Self::find_by(root, machine, word, real)
+    }
+
+    /// Resolves a directory or a simulated device.
+    ///
+    /// # Errors
+    /// As [`directory`], or the description of a device is invalid.
+    pub fn find_directory(root: &Root, machine: &Machine, word: &Path) -> Result<Self, UserError> {
+        Self::find_by(root, machine, word, |word| directory(root, word))
+    }
+
+    fn find_by(
+        root: &Root,
+        machine: &Machine,
+        word: &Path,
+        real: impl FnOnce(&Path) -> Result<Target, UserError>,
+    ) -> Result<Self, UserError> {
+        let (device, target) = match simulation::target(word)? {
+            Some((device, target)) => (Some(device), target),
+            None => (None, real(word)?),
+        };
+        Ok(Self::new(root, machine, target, device, Vec::new()))
+    }
+
+    /// Returns the target.
+    pub fn target(&self) -> &Target {
+        &self.environment.target
+    }
+
+    /// Returns true if it is a simulated device, whose clock is virtual.
+    pub fn is_simulated(&self) -> bool {
+        self.device.is_some()
     }
 
     /// Makes a block device one that is erased, if the request says so. Nothing is written yet.
@@ -50,9 +91,11 @@ impl ResolvedTarget {
     /// # Errors
     /// The device must stay as it is: see [`Erasure::check`].
     pub fn erase_if_requested(&mut self, root: &Root, word: &Path, request: &Request) -> Result<(), Failure> {
-        if self.target.kind == TargetKind::Device {
-            self.erasure = Erasure::check(root, word, &self.target, request).map_err(Failure::refused)?;
-            self.target.erased = self.erasure.as_ref().map(|erasure| erasure.erased.clone());
+        let target = &mut self.environment.target;
+        if target.kind == TargetKind::Device {
+            let erasure = Erasure::check(root, word, target, request).map_err(Failure::refused)?;
+            target.erased = erasure.as_ref().map(|erasure| erasure.erased.clone());
+            self.erasure = erasure.map(Arc::new);
         }
         Ok(())
     }
@@ -62,25 +105,15 @@ impl ResolvedTarget {
     ///
     /// # Errors
     /// The directory cannot be made or opened, or the device has changed or is in use now.
-    pub fn open(
-        &self,
-        root: &Root,
-        plan: &Plan,
-        seed: u64,
-        run: Option<&str>,
-        raised: Arc<AtomicBool>,
-    ) -> Result<Session, CreateError> {
-        let erased = self.erasure.as_ref().map(|erasure| erasure.claim(root, &self.target));
+    pub fn open(&self, root: &Root, plan: &Plan, options: SessionOptions) -> Result<Session, CreateError> {
+        let target = self.target();
+        let erased = self.erasure.as_ref().map(|erasure| erasure.claim(root, target));
         let erased = erased.transpose().map_err(|error| CreateError { error, has_leftovers: false })?;
-        let mut session = match &self.device {
-            Some(device) => Session::simulated(plan, &self.target, device.clone(), seed, raised),
-            None => match erased {
-                Some(device) => Session::on_device(root, plan, &self.target, device, seed, raised),
-                None => Session::open(root, plan, &self.target, seed, run, raised)?,
-            },
-        };
-        session.set_stdio_program(cli::stdio_program());
-        Ok(session)
+        match (&self.device, erased) {
+            (Some(device), _) => Ok(Session::simulated(plan, target, device.clone(), options)),
+            (None, Some(device)) => Ok(Session::on_device(root, plan, target, device, options)),
+            (None, None) => Session::open(root, plan, target, options),
+        }
     }
 }
 

@@ -6,24 +6,24 @@ use std::rc::Rc;
 use std::time::{Instant, SystemTime};
 
 use fleet::Clients;
-use model::plan;
-use model::run::{Environment, PhaseRecord, Run, Trust};
-use model::{Machine, Percentiles, Plan, Request};
+use model::run::{PhaseRecord, Run, Trust};
+use model::{Machine, Percentiles, Plan};
 use observe::Root;
 use report::percentiles;
 use report::text::{self, Detail, Kind, Style, Widths};
+use run::SessionOptions;
 
 use crate::CommandResult;
 use crate::cli::RunArguments;
-use crate::driver::{self, RunObserver, RunOutcome, Setup, Side, is_damaged};
+use crate::driver::{self, RunObserver, RunOutcome, Setup, is_damaged};
 use crate::exit::{self, Failure};
-use crate::fleet_run::{self, FleetRun};
+use crate::fleet_run;
 use crate::job::{self, Part};
 use crate::keeping::SaveTarget;
 use crate::live_view::LiveView;
 use crate::loads;
 use crate::monitor::Monitor;
-use crate::place::ResolvedTarget;
+use crate::prepared::{FoundTarget, PreparedRun};
 use crate::signals::Interruption;
 use crate::{outputs, preset, run_names, store, terminal};
 
@@ -47,12 +47,10 @@ pub fn run(arguments: &RunArguments, detail: Detail) -> CommandResult {
     let shows_text = !arguments.dry_run && !is_stdout_taken;
     let root = Root::system();
     let machine = driver::machine(&root);
-    let PreparedRun { side, plan, environment, seed } = match clients {
-        Some(clients) => PreparedRun::with_clients(arguments, clients)?,
-        None => PreparedRun::here(arguments, &root, &machine)?,
-    };
+    let prepared = prepare(arguments, clients, &root, &machine)?;
     if arguments.dry_run {
-        terminal::print_bytes(text::dry_run(&plan, &environment).as_bytes())?;
+        let text = text::dry_run(&prepared.plan, prepared.environment());
+        terminal::print_bytes(text.as_bytes())?;
         return Ok(exit::DONE);
     }
     for file in documents(arguments) {
@@ -61,15 +59,12 @@ pub fn run(arguments: &RunArguments, detail: Detail) -> CommandResult {
     if let Some(directory) = &arguments.output {
         outputs::check_directory(directory)?;
     }
-    Monitor::check(arguments, &plan)?;
-    let interruption = match &side {
-        PlannedSide::Here(_) => Interruption::catch()?,
-        PlannedSide::FleetRun(_, interruption) => interruption.clone(),
-    };
-    let monitor = Monitor::prepare(arguments, &environment, &started_at, &interruption)?;
-    let (side, hidden_sources) = side.open(arguments, &root, &plan, seed, &interruption)?;
-    // Hidden sources are known by now, and only an empty directory has been written.
-    let environment = Environment { hidden_sources, ..environment };
+    Monitor::check(arguments, &prepared.plan)?;
+    let interruption = prepared.interruption().cloned().map_or_else(Interruption::catch, Ok)?;
+    let monitor = Monitor::prepare(arguments, prepared.environment(), &started_at, &interruption)?;
+    let (plan, seed) = (prepared.plan.clone(), prepared.seed);
+    let options = SessionOptions { is_unobserved: arguments.unobserved, ..SessionOptions::default() };
+    let (side, environment) = prepared.open(&root, &interruption, options)?;
     if shows_text && !arguments.quiet {
         terminal::message("skye", &text::plan_line(&plan));
     }
@@ -126,47 +121,6 @@ fn keeping(arguments: &RunArguments, plan: &Plan) -> SaveTarget {
     )
 }
 
-/// A run that is planned. Nothing is written yet.
-struct PreparedRun {
-    side: PlannedSide,
-    plan: Plan,
-    environment: Environment,
-    seed: u64,
-}
-
-/// Side of a run that is planned.
-enum PlannedSide {
-    /// A place here.
-    Here(Box<ResolvedTarget>),
-    /// Clients, and the signals that were caught when they started.
-    FleetRun(Box<FleetRun>, Interruption),
-}
-
-impl PlannedSide {
-    /// Opens the target. Returns the sources that the system hides, too.
-    fn open(
-        self,
-        arguments: &RunArguments,
-        root: &Root,
-        plan: &Plan,
-        seed: u64,
-        interruption: &Interruption,
-    ) -> Result<(Box<dyn Side>, Vec<String>), Failure> {
-        Ok(match self {
-            Self::Here(place) => {
-                let mut session = place.open(root, plan, seed, None, interruption.raised.clone())?;
-                session.set_observed(!arguments.unobserved);
-                let hidden_sources = session.hidden_sources().to_vec();
-                (Box::new(session), hidden_sources)
-            }
-            Self::FleetRun(mut fleet_run, interruption) => {
-                let hidden_sources = fleet_run.open(&interruption)?;
-                (Box::new(fleet_run.fleet), hidden_sources)
-            }
-        })
-    }
-}
-
 /// Returns what the words of other programs mean here, each note once.
 fn translation_notes(arguments: &RunArguments) -> Vec<String> {
     let mut notes: Vec<String> = Vec::new();
@@ -190,37 +144,33 @@ fn note_too_few_repetitions(plan: &mut Plan) {
     }
 }
 
-/// Returns the seed of a request, or a fresh one.
-fn seed_of(request: &Request) -> u64 {
-    request.seed.unwrap_or_else(|| fastrand::u64(1..1_000_000))
-}
-
-impl PreparedRun {
-    fn here(arguments: &RunArguments, root: &Root, machine: &Machine) -> Result<Self, Failure> {
-        let mut place = ResolvedTarget::find(root, &arguments.target).map_err(Failure::refused)?;
-        let requested = arguments.request();
+/// Finds the target and plans the run.
+fn prepare(
+    arguments: &RunArguments,
+    clients: Option<Clients>,
+    root: &Root,
+    machine: &Machine,
+) -> Result<PreparedRun, Failure> {
+    let requested = arguments.request();
+    let mut found = match clients {
+        None => FoundTarget::here(root, machine, &arguments.target)?,
+        Some(clients) => {
+            // A preset may say the limits, too; then they come from this command line all the same.
+            let limits = preset::apply_preset(requested.clone(), preset::DEFAULT)?;
+            let (target, options, on_loss) =
+                (&arguments.target, &arguments.clients, arguments.on_loss.into());
+            let interruption = Interruption::catch()?;
+            FoundTarget::on_clients(options, target, clients, &limits, on_loss, &interruption)?
+        }
+    };
+    if let FoundTarget::Here(place) = &mut found {
         place.erase_if_requested(root, &arguments.target, &requested)?;
-        let request = loads::read(preset::with_preset(requested, preset::DEFAULT, &place.target)?)?;
-        let mut plan = plan::plan(&request, &place.target, machine).map_err(Failure::refused)?;
-        fleet_run::check_alone(&plan)?;
-        note_too_few_repetitions(&mut plan);
-        let settings = observe::settings(root);
-        let environment = Environment::new(machine, place.target.clone(), settings, Vec::new());
-        Ok(Self { side: PlannedSide::Here(Box::new(place)), plan, environment, seed: seed_of(&request) })
     }
-
-    fn with_clients(arguments: &RunArguments, clients: Clients) -> Result<Self, Failure> {
-        let interruption = Interruption::catch()?;
-        let mut seed = 0;
-        let chosen = |request: &Request| {
-            seed = seed_of(request);
-            seed
-        };
-        let fleet_run = FleetRun::begin(arguments, clients, chosen, &interruption)?;
-        let (mut plan, environment) = (fleet_run.plan.clone(), fleet_run.environment.clone());
-        note_too_few_repetitions(&mut plan);
-        Ok(Self { side: PlannedSide::FleetRun(Box::new(fleet_run), interruption), plan, environment, seed })
-    }
+    let request = loads::read(preset::with_preset(requested, preset::DEFAULT, found.target())?)?;
+    let seed = request.seed.unwrap_or_else(|| fastrand::u64(1..1_000_000));
+    let mut prepared = found.plan(request, machine, seed)?;
+    note_too_few_repetitions(&mut prepared.plan);
+    Ok(prepared)
 }
 
 /// Paths of the requested documents.

@@ -1,12 +1,14 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use model::order::{LayoutOrder, Order, Time};
 use model::request::{Allow, Request};
 use model::run::{PhaseRecord, Status};
 use observe::Root;
 
 use crate::dataset::LayoutProgress;
-use crate::session::{Session, Time};
+use crate::session::{Session, SessionOptions};
+use crate::side::Side;
 
 /// Runs tests one after the other in a new directory, each for its number of nanoseconds. Before each
 /// test, `between` gets its index and the directory of the first thread.
@@ -33,16 +35,16 @@ fn run_within(
         ..Request::default()
     };
     let plan = model::plan::plan(&request, &target, &observe::machine(&root)).unwrap();
-    let mut session = Session::open(&root, &plan, &target, 1, None, std::sync::Arc::default()).unwrap();
-    session.lay_out(u64::MAX, &LayoutProgress::default()).unwrap();
+    let mut session = Session::open(&root, &plan, &target, SessionOptions::default()).unwrap();
+    session.lay_out(&LayoutOrder::new(u64::MAX), &LayoutProgress::default()).unwrap();
     let work = fs::read_dir(temp).unwrap().map(|entry| entry.unwrap().path()).next().unwrap();
     let records = plan.phases.iter().zip(tests).enumerate().map(|(index, (phase, (_, measured_ns)))| {
         between(index, &work.join("t0000"));
         let time = Time { measured_ns: *measured_ns, budget_ns };
-        session.phase(phase, 1, time, &mut |_| {})
+        session.phase(phase, &Order::new(0, 1, time), &mut |_| {}).record
     });
     let records = records.collect();
-    let left = session.close().unwrap().wait().unwrap().left;
+    let left = Box::new(session).close().removal.unwrap().wait().unwrap().left;
     let below = |path: &Path| path.strip_prefix(&work).unwrap_or(path).display().to_string();
     (records, left.iter().map(|(path, _)| below(path)).collect())
 }

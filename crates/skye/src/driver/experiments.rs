@@ -1,12 +1,13 @@
 //! Experiments after all tests: the answer of a test's rate to a change shows what limits it. Then each test is run again for a
 //! short time, to show how far a repeat may differ.
 
-use super::{Driver, Side, is_damaged};
+use super::{Driver, is_damaged};
 use model::experiment::{EXPERIMENT_NS, RETURN_VISIT_NS};
 use model::plan::PlannedPhase;
 use model::run::{PhaseRecord, Response, Sensitivity, Status};
 use model::workload::Engine;
 use model::{Experiment, UserError};
+use run::Side;
 use run::hang_detection::first_hung_call;
 use run::{return_visit_bytes, return_visit_of};
 

@@ -682,7 +682,7 @@ fn invalid_frame_ends_session_without_writing() {
         "disable that output",
     ]);
     // The other way round: an agent that is told nonsense, nothing, or a frame that it knows too early.
-    let hello = r#"{"protocol_oldest":1,"protocol_newest":1,"version":"0","session":"s"}"#;
+    let hello = r#"{"protocol":2,"version":"0","session":"s"}"#;
     let framed = |text: &str| format!("\\0\\0\\0\\{:03o}{}", text.len(), text.replace('"', "\\\""));
     for message in [
         "good evening, general".to_owned(),

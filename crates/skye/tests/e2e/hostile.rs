@@ -30,7 +30,7 @@ fn framed(document: &Value) -> Vec<u8> {
 }
 
 fn hello() -> Value {
-    json!({"protocol_oldest": 1, "protocol_newest": 1, "version": "0", "session": "s"})
+    json!({"protocol": 2, "version": "0", "session": "s"})
 }
 
 /// Returns the frames of a coordinator, in their order.
@@ -288,7 +288,7 @@ impl Talk {
     fn with(mut child: Child, session: &str) -> Self {
         let (stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
         let mut talk = Self { child, stdin, stdout, received: Vec::new(), read_bytes: 0, own: String::new() };
-        let hello = json!({"session": session, "protocol_oldest": 1, "protocol_newest": 1, "version": "0"});
+        let hello = json!({"session": session, "protocol": 2, "version": "0"});
         talk.stdin.write_all(&framed(&hello)).unwrap();
         let greeting = talk.read();
         talk.received.push(greeting);
