@@ -688,11 +688,13 @@ fn invalid_frame_ends_session_without_writing() {
         "good evening, general".to_owned(),
         String::new(),
         "\\377\\377\\377\\377".to_owned(),
-        format!("{}{}", framed(hello), framed(r#"{"open":{}}"#)),
+        format!("{}{}", framed(hello), framed(r#"{"open":{"clients_per_machine":1}}"#)),
         format!(
             "{}{}",
             framed(hello),
-            framed(r#"{"phase":{"index":9,"repetition":1,"measured_ns":1,"budget_ns":1}}"#)
+            framed(
+                r#"{"phase":{"index":9,"repetition":1,"time":{"measured_ns":1,"budget_ns":1},"recreate_files":false}}"#
+            )
         ),
         format!("{}{}", framed(hello), framed(r#"{"run":"/bin/sh"}"#)),
     ] {

@@ -42,7 +42,7 @@ fn orders() -> Vec<Value> {
     let phase = |index: u32| {
         json!({"phase": {
             "other": {"number": 1, "directory": "skye.000000", "is_sound": true}, "recreate_files": false,
-            "index": index, "repetition": 1, "measured_ns": 20_000_000, "budget_ns": 1_000_000_000
+            "index": index, "repetition": 1, "time": {"measured_ns": 20_000_000, "budget_ns": 1_000_000_000}
         }})
     };
     let start = || json!({"start": {"at_ns": 1}});
@@ -50,7 +50,7 @@ fn orders() -> Vec<Value> {
         json!({"beat": {}}),
         json!({"plan": {"request": request, "seed": 7, "number": 0, "count": 2, "clients_on_file_system": 2}}),
         json!({"ping": {"number": 0}}),
-        json!({"open": {}}),
+        json!({"open": {"clients_per_machine": 1}}),
         json!({"neighbours": {}}),
         json!({"lay_out": {"time_ns": 1_000_000_000, "first": "skye.000000"}}),
         phase(0),
@@ -307,7 +307,7 @@ impl Talk {
         let request = json!({"tests": tests, "size": "1m", "time": 0.02, "probe": false});
         let plan = json!({"request": request, "seed": 7, "number": number, "count": count, "clients_on_file_system": 1});
         self.order(&json!({"plan": plan}), "planned");
-        let opened = self.order(&json!({"open": {}}), "opened");
+        let opened = self.order(&json!({"open": {"clients_per_machine": 1}}), "opened");
         opened["work_directory_name"].as_str().unwrap().clone_into(&mut self.own);
     }
 
@@ -363,7 +363,7 @@ impl Talk {
     /// Runs the first test, whose measured part begins at once. Returns its measurements.
     fn phase(&mut self, recreate_files: bool) -> Value {
         let phase = json!({
-            "recreate_files": recreate_files, "index": 0, "repetition": 1, "measured_ns": 20_000_000, "budget_ns": 1_000_000_000
+            "recreate_files": recreate_files, "index": 0, "repetition": 1, "time": {"measured_ns": 20_000_000, "budget_ns": 1_000_000_000}
         });
         self.order(&json!({"phase": phase}), "ready");
         self.order(&json!({"start": {"at_ns": 1}}), "measured")
@@ -565,7 +565,8 @@ fn monotonic_ns() -> u64 {
 const SLACK: u64 = 64 << 10;
 
 fn phase_frame(index: u64, measured_ns: u64) -> Value {
-    json!({"phase": {"index": index, "repetition": 1, "measured_ns": measured_ns, "budget_ns": 10_000_000_000_u64}})
+    let time = json!({"measured_ns": measured_ns, "budget_ns": 10_000_000_000_u64});
+    json!({"phase": {"index": index, "repetition": 1, "time": time, "recreate_files": false}})
 }
 
 #[test]
