@@ -208,28 +208,24 @@ pub struct Fleet {
     pub(crate) applied_urgency: Urgency,
 }
 
-/// Answer of a client to a stage.
-pub(crate) type Reply<T> = Result<T, UserError>;
+/// Clients and observers that are about to be started, and the ways to them.
+struct Connections {
+    /// The clients, then the observers.
+    clients: Vec<Client>,
+    ends: Vec<Peer>,
+    /// Copy of this program for hosts without skye.
+    copy: Option<Copy>,
+    ranks: Option<RankThread>,
+}
 
-impl Fleet {
-    /// Starts an agent for each client, and waits until all have named machine and target and shown their clocks.
+impl Connections {
+    /// Takes the clients out of the options.
     ///
     /// # Errors
-    /// The errors of all clients that refuse or do not answer; none if a signal ended the wait. Nothing was written.
-    pub fn start(started: FleetOptions) -> Result<Self, Vec<UserError>> {
-        let FleetOptions {
-            clients,
-            observers,
-            start_at_once,
-            launcher,
-            sends_program,
-            directory,
-            limits,
-            version,
-            on_loss,
-            interrupt,
-            say,
-        } = started;
+    /// The errors of all hosts for which there is no command.
+    fn new(options: &mut FleetOptions, hello: &Hello) -> Result<Self, Vec<UserError>> {
+        let clients = std::mem::replace(&mut options.clients, Clients::Hosts(Vec::new()));
+        let FleetOptions { observers, launcher, sends_program, directory, limits, .. } = &*options;
         let (hosts, streams, ranks) = match clients {
             Clients::Hosts(hosts) => (hosts, Vec::new(), None),
             Clients::Ranks(Ranks { machines, streams, thread }) => {
@@ -238,19 +234,18 @@ impl Fleet {
         };
         let is_job = ranks.is_some();
         let mut streams = streams.into_iter();
-        let hello = Hello::new(&version, &format!("{:016x}", fastrand::u64(..)));
-        let first_bytes = channel::encode(&hello).map_or(0, |bytes| bytes.len());
-        let mut launched = hosts.iter().filter(|_| !is_job).chain(&observers);
+        let first_bytes = channel::encode(hello).map_or(0, |bytes| bytes.len());
+        let mut launched = hosts.iter().filter(|_| !is_job).chain(observers);
         let is_away = launched.any(|host| !host.is_local());
         // A program that cannot be read is not sent.
         let copy =
-            (sends_program && is_away && launcher.is_ssh()).then(|| Copy::from_this_program(first_bytes));
+            (*sends_program && is_away && launcher.is_ssh()).then(|| Copy::from_this_program(first_bytes));
         let copy = copy.and_then(Result::ok);
         let (mut ends, mut clients, mut errors) = (Vec::new(), Vec::new(), Vec::new());
         let count = hosts.len();
-        for host in hosts.into_iter().chain(observers) {
+        for host in hosts.into_iter().chain(observers.iter().cloned()) {
             let is_observer = clients.len() >= count;
-            let place = if is_observer { ROOT } else { &directory };
+            let place = if is_observer { ROOT } else { directory };
             let directory = host.directory.clone().unwrap_or_else(|| place.to_owned());
             let transport = match (is_job && !is_observer, clients.len()) {
                 (true, 1..) => Transport::Rank,
@@ -259,10 +254,10 @@ impl Fleet {
             };
             match transport {
                 Transport::ThisMachine => {
-                    ends.push(Peer::Local(launcher.here(&agent::local_agent_words(&directory, &limits))));
+                    ends.push(Peer::Local(launcher.here(&agent::local_agent_words(&directory, limits))));
                 }
                 Transport::Launched => {
-                    match launcher.command(&host, &agent::words(&directory, &limits), copy.as_ref()) {
+                    match launcher.command(&host, &agent::words(&directory, limits), copy.as_ref()) {
                         Ok(command) => ends.push(Peer::Launched(command)),
                         Err(error) => errors.push(error),
                     }
@@ -271,13 +266,27 @@ impl Fleet {
             }
             clients.push(Client::new(host, directory, transport));
         }
-        if !errors.is_empty() {
-            errors.dedup();
-            return Err(errors);
-        }
-        let hub = Hub::start(ends, start_at_once, &hello, copy.as_ref()).map_err(|error| vec![error])?;
+        errors.dedup();
+        if errors.is_empty() { Ok(Self { clients, ends, copy, ranks }) } else { Err(errors) }
+    }
+}
+
+/// Answer of a client to a stage.
+pub(crate) type Reply<T> = Result<T, UserError>;
+
+impl Fleet {
+    /// Starts an agent for each client, and waits until all have named machine and target and shown their clocks.
+    ///
+    /// # Errors
+    /// The errors of all clients that refuse or do not answer; none if a signal ended the wait. Nothing was written.
+    pub fn start(mut options: FleetOptions) -> Result<Self, Vec<UserError>> {
+        let hello = Hello::new(&options.version, &format!("{:016x}", fastrand::u64(..)));
+        let Connections { clients, ends, copy, ranks } = Connections::new(&mut options, &hello)?;
+        let hub = Hub::start(ends, options.start_at_once, &hello, copy.as_ref());
+        let FleetOptions { observers, start_at_once, launcher, on_loss, interrupt, say, .. } = options;
+        let count = clients.len() - observers.len();
         let mut fleet = Self {
-            hub,
+            hub: hub.map_err(|error| vec![error])?,
             ranks,
             clients,
             observers: Vec::new(),

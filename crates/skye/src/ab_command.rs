@@ -1,7 +1,7 @@
 //! `skye ab`: two directories, or one with two settings, measured in turns and compared.
 
 use std::path::Path;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use fleet::Clients;
 use fleet::OnLoss;
@@ -17,7 +17,7 @@ use run::SessionOptions;
 
 use crate::cli::AbArguments;
 use crate::compare_command::{self, effect, reached, show};
-use crate::driver::{self, RunOutcome, Setup, Turns};
+use crate::driver::{self, RunOutcome, Setup, Start, Turns};
 use crate::exit::{self, Failure};
 use crate::fleet_run;
 use crate::keeping::SaveTarget;
@@ -65,9 +65,8 @@ struct PlannedSides {
 /// Measures both sides, and compares them.
 pub fn ab(arguments: &AbArguments) -> CommandResult {
     let effect = effect(arguments.effect, &arguments.gate.fail_on)?;
-    let started = Instant::now();
+    let start = Start::now();
     compare_command::check(&arguments.display)?;
-    let started_at = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
     let root = Root::system();
     let machine = driver::machine(&root);
     let (found, interruption) = find_sides(arguments, &root, &machine)?;
@@ -79,20 +78,12 @@ pub fn ab(arguments: &AbArguments) -> CommandResult {
         terminal::print_line(&announcement)?;
         return Ok(exit::DONE);
     }
-    if let Some(directory) = &arguments.output {
-        outputs::check_directory(directory)?;
-    }
+    arguments.output.as_deref().map_or(Ok(()), outputs::check_directory)?;
     let shows_text = compare_command::is_text(&arguments.display) && !arguments.quiet;
     if shows_text {
         terminal::print_line(&announcement)?;
     }
-    let keeping = match arguments.no_save {
-        true => SaveTarget::Nowhere,
-        false => SaveTarget::find(
-            arguments.output.as_deref(),
-            Some("choose a directory with -o DIR, or add --no-save"),
-        ),
-    };
+    let keeping = keeping(arguments);
     let interruption = interruption.map_or_else(Interruption::catch, Ok)?;
     let view = LiveView::with_log(arguments.quiet);
     let (commands, observed) = commands
@@ -103,48 +94,37 @@ pub fn ab(arguments: &AbArguments) -> CommandResult {
         .transpose()?
         .unzip();
     let (sides, environments) = planned.open(prepared, limits.bytes, observed, &root, &interruption)?;
-    let PlannedSides { sides: parties, seed, seeds, pairs_min } = planned;
     if let Some(commands) = commands.as_ref().filter(|_| shows_text) {
         terminal::print_line(&settings_text(commands))?;
     }
-    let begin = |party: &AbSide, environment: Environment, seed: u64, is_quiet: bool| {
-        let setup = Setup {
-            started,
-            started_at: started_at.clone(),
-            seed,
-            interruption: interruption.clone(),
-            view: view.clone(),
-            observer: None,
-            gate: None,
-            is_quiet,
-            monitor: None,
-            environment,
-            plan: party.plan.clone(),
-        };
-        Turns::begin(setup, &root, &machine)
+    let setup = |environment, side: usize| Setup {
+        start: start.clone(),
+        seed: planned.seeds[side],
+        interruption: interruption.clone(),
+        view: view.clone(),
+        observer: None,
+        gate: None,
+        // What both sides share is reported once.
+        is_quiet: arguments.quiet || (side > 0 && commands.is_some()),
+        monitor: None,
+        environment,
+        plan: planned.sides[side].plan.clone(),
     };
     let [of_a, of_b] = environments;
-    // What both sides share is reported once.
-    let is_reported = arguments.quiet || commands.is_some();
-    let turns = [
-        begin(&parties[0], of_a, seeds[0], arguments.quiet),
-        begin(&parties[1], of_b, seeds[1], is_reported),
-    ];
-    let measured = PairMeasurement {
-        started,
-        started_at,
-        seed,
-        limits,
-        pairs_min,
-        view,
-        parties: &parties,
-        turns,
-        sides,
-        commands,
-        interruption,
-    }
-    .measure();
+    let turns = [setup(of_a, 0), setup(of_b, 1)].map(|setup| Turns::begin(setup, &root, &machine));
+    let measured =
+        PairMeasurement { start, limits, view, planned: &planned, turns, sides, commands, interruption }
+            .measure();
     finish(arguments, measured, &keeping, shows_text)
+}
+
+/// Returns the place for both runs.
+fn keeping(arguments: &AbArguments) -> SaveTarget {
+    let help = "choose a directory with -o DIR, or add --no-save";
+    match arguments.no_save {
+        true => SaveTarget::Nowhere,
+        false => SaveTarget::find(arguments.output.as_deref(), Some(help)),
+    }
 }
 
 /// Finds the targets of both sides. Where clients measure them, signals are caught, as they end the agents, too.
@@ -361,9 +341,9 @@ fn announcement(
     pairs_min: u32,
 ) -> String {
     let style = terminal::style();
-    let mut lines =
-        vec![format!("skye ab · skye {} · {}", env!("CARGO_PKG_VERSION"), report::printable(&machine.host))];
-    lines.push(String::new());
+    let title =
+        format!("skye ab · skye {} · {}", env!("CARGO_PKG_VERSION"), report::printable(&machine.host));
+    let mut lines = vec![title, String::new()];
     match commands {
         Some(commands) => {
             lines.push(text::target_lines("target", &parties[0].target, &style));
@@ -377,38 +357,14 @@ fn announcement(
             }
         }
     }
-    let files = if commands.is_some() { "the same files" } else { "fresh files" };
-    let plan = &parties[0].plan;
     let turn = |party: &AbSide| match commands {
         Some(_) => party.plan.turn(),
         None => (party.plan.estimate_ns, party.plan.all_clients_bytes_max()),
     };
     let (times_ns, bytes): (Vec<_>, Vec<_>) = parties.iter().map(turn).unzip();
     let (pair_ns, pair_bytes) = (times_ns.iter().sum::<u64>(), bytes.iter().sum());
-    let tests =
-        if plan.phases.len() == 1 { "1 test".to_owned() } else { format!("{} tests", plan.phases.len()) };
-    let by = plan
-        .clients
-        .map_or(String::new(), |clients| format!(", on {} clients simultaneously", clients.count));
-    let all_bytes = size::decimal(match commands {
-        Some(_) if pair_bytes == 0 => plan.bytes_to_write_max,
-        _ => limits.bytes,
-    });
-    let bytes = match pair_bytes {
-        0 => format!("writes {all_bytes} at most"),
-        each => format!("up to {} written per pair, {all_bytes} in total", size::decimal(each)),
-    };
-    lines.push(text::named_line(
-        "plan",
-        &format!(
-            "{tests} alternating between the sides{by}, on {files}; at least {pairs_min} pairs of {}, until each \
-             ratio is within ± {}, for at most {}; {bytes}",
-            model::numbers::format_estimate(pair_ns),
-            model::numbers::percent(limits.effect * WIDTH_OF_EFFECT),
-            model::numbers::duration(limits.total.as_nanos() as u64),
-        ),
-        &style,
-    ));
+    let plan = plan_text(&parties[0].plan, commands.is_some(), (pair_ns, pair_bytes), limits, pairs_min);
+    lines.push(text::named_line("plan", &plan, &style));
     let devices = parties.each_ref().map(|party| party.target.top_device().map(|device| &device.name));
     if commands.is_none() && devices[0].is_some() && devices[0] == devices[1] {
         let places = "both directories are on one device, and each turn has its files in other places: these are part of \
@@ -417,27 +373,50 @@ fn announcement(
     }
     let needed = Duration::from_nanos(pair_ns * u64::from(pairs_min));
     if needed > limits.total {
-        lines.push(text::named_line(
-            "note",
-            &format!(
-                "{pairs_min} pairs would take {}: use a longer --total, or fewer tests",
-                model::numbers::format_estimate(needed.as_nanos() as u64)
-            ),
-            &style,
-        ));
+        let needed = model::numbers::format_estimate(needed.as_nanos() as u64);
+        let note = format!("{pairs_min} pairs would take {needed}: use a longer --total, or fewer tests");
+        lines.push(text::named_line("note", &note, &style));
     }
     lines.push(String::new());
     lines.join("\n")
 }
 
-struct PairMeasurement<'a> {
-    started: Instant,
-    started_at: String,
-    seed: u64,
-    limits: Limits,
+/// Returns tests, pairs, time and bytes of the work in words. A pair takes `pair_ns` and writes `pair_bytes`.
+fn plan_text(
+    plan: &Plan,
+    has_commands: bool,
+    (pair_ns, pair_bytes): (u64, u64),
+    limits: &Limits,
     pairs_min: u32,
+) -> String {
+    let tests =
+        if plan.phases.len() == 1 { "1 test".to_owned() } else { format!("{} tests", plan.phases.len()) };
+    let by = plan
+        .clients
+        .map_or(String::new(), |clients| format!(", on {} clients simultaneously", clients.count));
+    let files = if has_commands { "the same files" } else { "fresh files" };
+    let all_bytes = size::decimal(match has_commands && pair_bytes == 0 {
+        true => plan.bytes_to_write_max,
+        false => limits.bytes,
+    });
+    let bytes = match pair_bytes {
+        0 => format!("writes {all_bytes} at most"),
+        each => format!("up to {} written per pair, {all_bytes} in total", size::decimal(each)),
+    };
+    format!(
+        "{tests} alternating between the sides{by}, on {files}; at least {pairs_min} pairs of {}, until each ratio is \
+         within ± {}, for at most {}; {bytes}",
+        model::numbers::format_estimate(pair_ns),
+        model::numbers::percent(limits.effect * WIDTH_OF_EFFECT),
+        model::numbers::duration(limits.total.as_nanos() as u64),
+    )
+}
+
+struct PairMeasurement<'a> {
+    start: Start,
+    limits: Limits,
     view: LiveView,
-    parties: &'a [AbSide; 2],
+    planned: &'a PlannedSides,
     turns: [Turns; 2],
     /// Those who measure: one for each side, or one for both.
     sides: Vec<Box<dyn run::Side>>,
@@ -495,7 +474,7 @@ impl PairMeasurement<'_> {
 
     /// Measures block after block, until enough is known or a limit is reached.
     fn measure(mut self) -> PairsOutcome {
-        let mut random = fastrand::Rng::with_seed(self.seed);
+        let mut random = fastrand::Rng::with_seed(self.planned.seed);
         let mut first = [Vec::new(), Vec::new()];
         let mut pairs = 0;
         let mut longest = Duration::ZERO;
@@ -523,34 +502,47 @@ impl PairMeasurement<'_> {
                 known = widest(self.compared().as_ref());
             }
             longest = longest.max(since.elapsed());
-            let of_block = self.parties.iter().map(|party| match self.commands {
+            let of_block = self.planned.sides.iter().map(|party| match self.commands {
                 Some(_) => u64::from(BLOCK) * SIDES * party.plan.turn().1,
                 None => u64::from(BLOCK) * party.plan.bytes_to_write_max,
             });
-            let has_time = self.started.elapsed() + longest <= self.limits.total;
+            let has_time = self.start.at.elapsed() + longest <= self.limits.total;
             let has_bytes = self.sides.iter().zip(of_block).all(|(side, more)| more <= side.left_bytes());
             enough = match () {
                 () if !goes_on => StopReason::Broken,
-                () if pairs >= self.pairs_min && self.is_goal_met(known.as_ref()) => StopReason::Known,
+                () if pairs >= self.planned.pairs_min && self.is_goal_met(known.as_ref()) => {
+                    StopReason::Known
+                }
                 () if !has_time => StopReason::Total,
                 () if !has_bytes => StopReason::WriteLimit,
                 () => continue,
             };
             break;
         }
+        self.end(pairs, enough, known, first)
+    }
+
+    /// Puts settings back and removes all files. `first` says for each turn of a side if it came first in its pair.
+    fn end(
+        self,
+        pairs: u32,
+        enough: StopReason,
+        known: Option<Width>,
+        first: [Vec<bool>; 2],
+    ) -> PairsOutcome {
         let given = self.commands.as_ref().map(|commands| commands.commands().clone());
         // Settings go back before anything else can fail.
         let settings_left = self.commands.map_or_else(Vec::new, SettingCommands::end);
-        let names = names(self.parties);
+        let names = names(&self.planned.sides);
         let [a, b] = self.turns;
         let mut sides = self.sides.into_iter();
         let (side_a, side_b) = (sides.next(), sides.next());
         // Random, because two comparisons of the same seed that began in the same moment are still two.
-        let id = format!("{}-{:016x}", self.started_at, fastrand::u64(..));
+        let id = format!("{}-{:016x}", self.start.text, fastrand::u64(..));
         let [first_a, first_b] = first;
         let pairing = |party: usize, first| Pairing {
             id: id.clone(),
-            side: self.parties[party].name.into(),
+            side: self.planned.sides[party].name.into(),
             first,
             command: given.as_ref().map(|commands| commands[party].clone()),
         };
@@ -572,7 +564,7 @@ impl PairMeasurement<'_> {
             }
             None => String::new(),
         };
-        format!("pair {pair} of at least {}{known}", self.pairs_min)
+        format!("pair {pair} of at least {}{known}", self.planned.pairs_min)
     }
 
     fn is_goal_met(&self, known: Option<&Width>) -> bool {
@@ -581,7 +573,7 @@ impl PairMeasurement<'_> {
 
     fn compared(&self) -> Option<Comparison> {
         let side = |party: usize| {
-            let name = self.parties[party].name;
+            let name = self.planned.sides[party].name;
             let pairing = Pairing { id: String::new(), side: name.into(), first: Vec::new(), command: None };
             Side::from_phases(name.into(), self.turns[party].phases(), pairing)
         };
@@ -630,32 +622,22 @@ fn names(parties: &[AbSide; 2]) -> [String; 2] {
     if a == b { parties.each_ref().map(|party| party.name.to_owned()) } else { [a, b] }
 }
 
+/// Reports failures, saves both runs, and shows the comparison.
 fn finish(
     arguments: &AbArguments,
     measured: PairsOutcome,
     keeping: &SaveTarget,
     shows_text: bool,
 ) -> CommandResult {
-    let PairsOutcome { pairs, enough, ended, names, effect, known, settings_left } = measured;
-    settings_left.iter().for_each(|left| {
-        terminal::error(&format!("cannot put a setting back: {}", report::printable(left)));
-    });
-    let is_whole = ended.each_ref().map(|ended| ended.report_failures()) == [true, true];
-    let is_whole = is_whole && settings_left.is_empty();
-    // The same signal ended both.
-    let left = |ended: &&RunOutcome| (ended.is_closing(), ended.left.len());
-    ended.iter().rev().max_by_key(left).into_iter().for_each(RunOutcome::report_signal);
-    let mut code = if is_whole { exit::DONE } else { exit::FAILED };
-    let interruption = ended[0].interruption.clone();
-    if ended[0].reader_is_gone() {
+    let mut code = report_failures(&measured);
+    let interruption = measured.ended[0].interruption.clone();
+    if measured.ended[0].reader_is_gone() {
         return Ok(exit::DONE);
     }
-    if ended.iter().any(|ended| ended.run.phases.iter().any(driver::is_damaged)) {
-        code = exit::DAMAGED;
-    }
+    let ended_text = measured.ended_text();
+    let PairsOutcome { ended, names, effect, .. } = measured;
     let mut saved = Vec::new();
-    let named = names.into_iter().zip(ended).map(|(name, ended)| {
-        let run = ended.run;
+    let named = names.into_iter().zip(ended).map(|(name, RunOutcome { run, .. })| {
         let mut file = String::new();
         if !run.phases.is_empty() && !interruption.is_repeated() {
             match keeping.keep(&run, None) {
@@ -679,29 +661,15 @@ fn finish(
         Ok(comparison) => comparison,
         Err(_) if interruption.is_raised() => return Ok(interruption.exit_code().unwrap_or(code)),
         Err(_) => {
-            return Err(Failure::Failed(
-                "no test has a result on both sides: nothing can be compared".into(),
-            ));
+            let problem = "no test has a result on both sides: nothing can be compared";
+            return Err(Failure::Failed(problem.into()));
         }
     };
     let runs: Vec<_> = named.into_iter().map(|(_, documents)| documents.map(|(_, run)| run).into()).collect();
     show(&comparison, &runs, &arguments.display)?;
     if shows_text {
-        let why = match enough {
-            StopReason::Known => {
-                format!("every ratio is within ± {}", model::numbers::percent(effect * WIDTH_OF_EFFECT))
-            }
-            StopReason::Total => {
-                format!("{}another A B B A would exceed --total", missed(effect, known.as_ref()))
-            }
-            StopReason::WriteLimit => {
-                format!("{}another A B B A would exceed --write-limit", missed(effect, known.as_ref()))
-            }
-            StopReason::Broken => "a side failed".into(),
-        };
-        let pairs = if pairs == 1 { "1 pair".to_owned() } else { format!("{pairs} pairs") };
         let style = terminal::style();
-        let mut lines = vec![text::named_line("ended", &format!("after {pairs}: {why}"), &style)];
+        let mut lines = vec![text::named_line("ended", &ended_text, &style)];
         if !saved.is_empty() {
             let names: Vec<_> =
                 saved.iter().map(|path| path.file_name().unwrap_or_default().to_string_lossy()).collect();
@@ -713,4 +681,38 @@ fn finish(
         code = reached(&comparison, &arguments.gate);
     }
     Ok(interruption.exit_code().unwrap_or(code))
+}
+
+/// Says on stderr what failed on either side. Returns the exit code so far.
+fn report_failures(measured: &PairsOutcome) -> u8 {
+    let PairsOutcome { ended, settings_left, .. } = measured;
+    settings_left.iter().for_each(|left| {
+        terminal::error(&format!("cannot put a setting back: {}", report::printable(left)));
+    });
+    let is_whole = ended.each_ref().map(RunOutcome::report_failures) == [true, true];
+    // The same signal ended both.
+    let left = |ended: &&RunOutcome| (ended.is_closing(), ended.left.len());
+    ended.iter().rev().max_by_key(left).into_iter().for_each(RunOutcome::report_signal);
+    if ended.iter().any(|ended| ended.run.phases.iter().any(driver::is_damaged)) {
+        return exit::DAMAGED;
+    }
+    if is_whole && settings_left.is_empty() { exit::DONE } else { exit::FAILED }
+}
+
+impl PairsOutcome {
+    /// Returns the number of pairs, and why no other followed, in words.
+    fn ended_text(&self) -> String {
+        let missed = || missed(self.effect, self.known.as_ref());
+        let why = match self.enough {
+            StopReason::Known => {
+                let goal = model::numbers::percent(self.effect * WIDTH_OF_EFFECT);
+                format!("every ratio is within ± {goal}")
+            }
+            StopReason::Total => format!("{}another A B B A would exceed --total", missed()),
+            StopReason::WriteLimit => format!("{}another A B B A would exceed --write-limit", missed()),
+            StopReason::Broken => "a side failed".into(),
+        };
+        let pairs = if self.pairs == 1 { "1 pair".to_owned() } else { format!("{} pairs", self.pairs) };
+        format!("after {pairs}: {why}")
+    }
 }

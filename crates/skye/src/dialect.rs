@@ -5,7 +5,6 @@ use std::cell::RefCell;
 use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
-use std::time::{Instant, SystemTime};
 
 use family::dialect::{Command, Dialect};
 use fleet::OnLoss;
@@ -20,7 +19,7 @@ use report::text;
 use run::SessionOptions;
 
 use crate::cli::ClientArguments;
-use crate::driver::{self, Gate, RunObserver, RunOutcome, Setup};
+use crate::driver::{self, Gate, RunObserver, RunOutcome, Setup, Start};
 use crate::exit::{self, Failure};
 use crate::fleet_run::{self, ConnectedClients};
 use crate::keeping::{OriginalUserStore, SaveTarget};
@@ -207,8 +206,7 @@ impl Bench {
         let (side, environment) = prepared.open(&self.root, interruption, SessionOptions::default())?;
         let is_quiet = observer.is_none();
         let setup = Setup {
-            started: Instant::now(),
-            started_at: humantime::format_rfc3339_millis(SystemTime::now()).to_string(),
+            start: Start::now(),
             seed,
             interruption: interruption.clone(),
             view,

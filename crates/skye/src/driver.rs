@@ -86,12 +86,26 @@ pub trait RunObserver {
 /// Wait before a test of the plan, which gets the place of the test in the list.
 pub type Gate = Box<dyn FnMut(usize)>;
 
+/// Start of the program.
+#[derive(Clone)]
+pub struct Start {
+    /// Its time.
+    pub at: Instant,
+    /// The same as text.
+    pub text: String,
+}
+
+impl Start {
+    /// Returns the present time.
+    pub fn now() -> Self {
+        Self { at: Instant::now(), text: humantime::format_rfc3339_millis(SystemTime::now()).to_string() }
+    }
+}
+
 /// Inputs of a run.
 pub struct Setup {
-    /// Start time of the program.
-    pub started: Instant,
-    /// Start time of the program, as text.
-    pub started_at: String,
+    /// Start of the program.
+    pub start: Start,
     /// Seed of offsets and data.
     pub seed: u64,
     /// Signals that end the run.
@@ -119,10 +133,9 @@ pub fn machine(root: &Root) -> Machine {
 
 /// Carries out the plan, and removes its files.
 pub fn drive(setup: Setup, side: Box<dyn Side>, root: &Root, machine: &Machine) -> RunOutcome {
-    let started = setup.started;
     let mut driver = Driver::begin(setup, root, machine);
     let left = driver.measure(side);
-    log::debug!("the run took {:?}", started.elapsed());
+    log::debug!("the run took {:?}", driver.start.at.elapsed());
     driver.into_run(None, left)
 }
 
@@ -149,8 +162,8 @@ impl Turns {
     pub fn start(&mut self, repetition: u32) {
         let driver = &mut self.driver;
         driver.plan.repetitions = repetition;
-        driver.started = Instant::now();
-        driver.deadline = driver.started + Duration::from_nanos(driver.plan.total_ns);
+        driver.start.at = Instant::now();
+        driver.deadline = driver.start.at + Duration::from_nanos(driver.plan.total_ns);
         driver.measuring_since.get_or_insert_with(|| (Instant::now(), own_cpu_seconds()));
     }
 
@@ -199,8 +212,7 @@ impl Turns {
 }
 
 struct Driver {
-    started: Instant,
-    started_at: String,
+    start: Start,
     seed: u64,
     interruption: Interruption,
     view: LiveView,
@@ -349,19 +361,8 @@ fn own_cpu_seconds() -> f64 {
 impl Driver {
     /// Checks the target for foreign I/O, and measures skye's own ceilings, before the first test.
     fn begin(setup: Setup, root: &Root, machine: &Machine) -> Self {
-        let Setup {
-            started,
-            started_at,
-            seed,
-            interruption,
-            view,
-            observer,
-            gate,
-            is_quiet,
-            monitor,
-            environment,
-            plan,
-        } = setup;
+        let Setup { start, seed, interruption, view, observer, gate, is_quiet, monitor, environment, plan } =
+            setup;
         // The distance of other runs from this one is only reported for a virtual machine's disk.
         let is_shared = plan.clients.is_none()
             && environment.virtualisation.is_some()
@@ -369,15 +370,14 @@ impl Driver {
             && environment.target.backing == Backing::Devices;
         let earlier = if is_shared { EarlierRuns::on(&environment) } else { EarlierRuns::default() };
         let mut driver = Self {
-            started,
-            started_at,
+            deadline: start.at + Duration::from_nanos(plan.total_ns),
+            start,
             seed,
             interruption,
             view,
             observer,
             gate,
             is_quiet,
-            deadline: started + Duration::from_nanos(plan.total_ns),
             phases: Vec::new(),
             warnings: Vec::new(),
             ceilings: Ceilings::default(),
@@ -627,7 +627,7 @@ impl Driver {
         let is_short = time_ns < FIRST_ROW.as_nanos() as u64;
         match &self.plan.precision_goal {
             Some(precision_goal) if self.phases.is_empty() && is_short => {
-                let left = FIRST_ROW.saturating_sub(self.started.elapsed());
+                let left = FIRST_ROW.saturating_sub(self.start.at.elapsed());
                 time_ns.min((left.as_nanos() as u64).max(precision_goal.time_min_ns))
             }
             _ => time_ns,
@@ -655,7 +655,7 @@ impl Driver {
             next: next.as_deref(),
             planned_ns: time_ns,
             left_ns: (self.plan.estimate_ns)
-                .saturating_sub(self.started.elapsed().as_nanos() as u64)
+                .saturating_sub(self.start.at.elapsed().as_nanos() as u64)
                 .max(time_ns),
         };
         self.view.begin();
@@ -796,7 +796,7 @@ impl Driver {
             skye_version: env!("CARGO_PKG_VERSION").into(),
             skye_build: Some(version::FULL.into()),
             skye_libc: Some(engine::c_library::name()),
-            started_at: self.started_at,
+            started_at: self.start.text,
             finished_at: humantime::format_rfc3339_millis(SystemTime::now()).to_string(),
             run_status: if ran == planned { RunStatus::Complete } else { RunStatus::Partial },
             command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),

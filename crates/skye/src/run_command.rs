@@ -3,7 +3,6 @@
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::time::{Instant, SystemTime};
 
 use fleet::Clients;
 use model::run::{PhaseRecord, Run, Trust};
@@ -15,7 +14,7 @@ use run::SessionOptions;
 
 use crate::CommandResult;
 use crate::cli::RunArguments;
-use crate::driver::{self, RunObserver, RunOutcome, Setup, is_damaged};
+use crate::driver::{self, RunObserver, RunOutcome, Setup, Start, is_damaged};
 use crate::exit::{self, Failure};
 use crate::fleet_run;
 use crate::job::{self, Part};
@@ -36,8 +35,7 @@ pub fn run(arguments: &RunArguments, detail: Detail) -> CommandResult {
         Part::RankEnded(code) => return Ok(code),
     };
     let detail = detail.unless(arguments.forms.summary, arguments.quiet);
-    let started = Instant::now();
-    let started_at = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
+    let start = Start::now();
     if !arguments.quiet {
         translation_notes(arguments).iter().for_each(|note| terminal::message("note", note));
     }
@@ -53,15 +51,11 @@ pub fn run(arguments: &RunArguments, detail: Detail) -> CommandResult {
         terminal::print_bytes(text.as_bytes())?;
         return Ok(exit::DONE);
     }
-    for file in documents(arguments) {
-        outputs::check(file)?;
-    }
-    if let Some(directory) = &arguments.output {
-        outputs::check_directory(directory)?;
-    }
+    documents(arguments).try_for_each(outputs::check)?;
+    arguments.output.as_deref().map_or(Ok(()), outputs::check_directory)?;
     Monitor::check(arguments, &prepared.plan)?;
     let interruption = prepared.interruption().cloned().map_or_else(Interruption::catch, Ok)?;
-    let monitor = Monitor::prepare(arguments, prepared.environment(), &started_at, &interruption)?;
+    let monitor = Monitor::prepare(arguments, prepared.environment(), &start.text, &interruption)?;
     let (plan, seed) = (prepared.plan.clone(), prepared.seed);
     let options = SessionOptions { is_unobserved: arguments.unobserved, ..SessionOptions::default() };
     let (side, environment) = prepared.open(&root, &interruption, options)?;
@@ -74,21 +68,9 @@ pub fn run(arguments: &RunArguments, detail: Detail) -> CommandResult {
     }
     // Output that cannot be written over is written once, at the end.
     let rows = Rc::new(Cell::new(Lines { written: 0, printed: terminal::message_count() }));
-    let shows_rows = !arguments.quiet && terminal::is_visible();
-    let observer = shows_text.then(|| -> Box<dyn RunObserver> {
-        match shows_rows {
-            true => Box::new(Rows {
-                style,
-                percentiles: arguments.forms.percentiles.clone(),
-                last_kind: None,
-                lines: Rc::clone(&rows),
-            }),
-            false => Box::new(Reader),
-        }
-    });
+    let observer = shows_text.then(|| observer(arguments, style, &rows));
     let setup = Setup {
-        started,
-        started_at,
+        start,
         seed,
         interruption,
         view: LiveView::with_log(arguments.quiet),
@@ -105,6 +87,15 @@ pub fn run(arguments: &RunArguments, detail: Detail) -> CommandResult {
     }
     let printed = shows_text.then(|| RunOutput { detail, style, rows: rows.get() });
     finish(arguments, ended, &keeping, printed.as_ref())
+}
+
+/// Returns the audience of a run: rows on a terminal, or the reader of the answer at the end.
+fn observer(arguments: &RunArguments, style: Style, lines: &Rc<Cell<Lines>>) -> Box<dyn RunObserver> {
+    if arguments.quiet || !terminal::is_visible() {
+        return Box::new(Reader);
+    }
+    let (percentiles, lines) = (arguments.forms.percentiles.clone(), Rc::clone(lines));
+    Box::new(Rows { style, percentiles, last_kind: None, lines })
 }
 
 /// Returns the place for the run. Where there is none, a warning says so, unless the user gets the document as a file.
