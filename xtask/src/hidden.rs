@@ -74,12 +74,13 @@ fn layer(limiter: Limiter) -> Option<Layer> {
         Limiter::DeviceBandwidth
         | Limiter::DeviceOps
         | Limiter::DeviceLatency
+        | Limiter::DeviceUndetermined
         | Limiter::NoisyNeighbour
         | Limiter::BelowOs => Layer::Device,
         Limiter::RemoteLatency
+        | Limiter::RemoteUndetermined
         | Limiter::ServerSaturated
         | Limiter::NetworkBandwidth
-        | Limiter::NetworkUndetermined
         | Limiter::EachClient
         | Limiter::BelowClients => Layer::Server,
         Limiter::Mixed | Limiter::NotClear => return None,

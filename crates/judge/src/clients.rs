@@ -261,11 +261,12 @@ fn is_below_client(limiter: Limiter) -> bool {
         DeviceBandwidth
             | DeviceOps
             | DeviceLatency
+            | DeviceUndetermined
             | RemoteLatency
+            | RemoteUndetermined
             | QueueFull
             | IoThrottle
             | NetworkBandwidth
-            | NetworkUndetermined
             | ServerSaturated
             | FsyncJournal
             | NoisyNeighbour
@@ -281,7 +282,13 @@ fn depends_on_others(limiter: Limiter) -> bool {
     use Limiter::*;
     matches!(
         limiter,
-        DeviceLatency | RemoteLatency | ServerSaturated | NetworkUndetermined | NoisyNeighbour | NotClear
+        DeviceLatency
+            | DeviceUndetermined
+            | RemoteLatency
+            | RemoteUndetermined
+            | ServerSaturated
+            | NoisyNeighbour
+            | NotClear
     )
 }
 

@@ -128,7 +128,6 @@ pub fn thresholds() -> Vec<Threshold> {
         cpu::THRESHOLDS,
         helper::THRESHOLDS,
         crate::experiments::THRESHOLDS,
-        latency::THRESHOLDS,
         lock::THRESHOLDS,
         memory::THRESHOLDS,
         neighbour::THRESHOLDS,
@@ -172,7 +171,10 @@ pub(crate) fn conclude(input: &JudgeInput<'_>) -> Option<Verdict> {
 
 /// Returns true for a limit of a device, and not of what is before it.
 fn is_of_device(limiter: Limiter) -> bool {
-    matches!(limiter, Limiter::DeviceBandwidth | Limiter::DeviceOps | Limiter::DeviceLatency)
+    matches!(
+        limiter,
+        Limiter::DeviceBandwidth | Limiter::DeviceOps | Limiter::DeviceLatency | Limiter::DeviceUndetermined
+    )
 }
 
 /// Returns observations that rule out certainty about that limiter, whichever rule found it.
@@ -185,10 +187,11 @@ fn doubts(reading: &Reading<'_>, limiter: Option<Limiter>) -> Vec<Observation> {
         || matches!(
             limiter,
             Limiter::DeviceLatency
+                | Limiter::DeviceUndetermined
                 | Limiter::RemoteLatency
+                | Limiter::RemoteUndetermined
                 | Limiter::ServerSaturated
                 | Limiter::NetworkBandwidth
-                | Limiter::NetworkUndetermined
                 | Limiter::QueueFull
                 | Limiter::HelperCpu
                 | Limiter::LockContention

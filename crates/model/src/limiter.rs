@@ -43,6 +43,8 @@ limiters! {
     DeviceLatency, "device_latency", "device latency", "device latency";
     /// The time that a server takes for one operation, at the requested depth.
     RemoteLatency, "remote_latency", "remote latency", "remote latency";
+    /// The device, by the time of one operation or by what it can do; no experiment showed which.
+    DeviceUndetermined, "device_undetermined", "device latency or throughput", "device (either)";
     /// Tags of the device's queue, slots of a remote procedure call, background requests of FUSE.
     QueueFull, "queue_full", "queue full", "queue full";
     /// A limit that a cgroup or a provider sets.
@@ -53,8 +55,8 @@ limiters! {
     ThinkTime, "think_time", "the mix's think time", "think time";
     /// Bytes per second of the network.
     NetworkBandwidth, "network_bandwidth", "network bandwidth", "network";
-    /// The network, by its bytes per second or by its latency; no experiment showed which.
-    NetworkUndetermined, "network_undetermined", "network bandwidth or latency", "network (either)";
+    /// The server or the network to it; no experiment showed which.
+    RemoteUndetermined, "remote_undetermined", "server or network", "server / network";
     /// A server that can do no more, whatever the load.
     ServerSaturated, "server_saturated", "server", "server";
     /// Copying from the page cache.
@@ -105,6 +107,15 @@ impl Limiter {
     /// Returns the limiter with this code.
     pub fn from_code(code: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|limiter| limiter.code() == code)
+    }
+
+    /// Returns the limiters between which it leaves open; none if it is one itself.
+    pub fn alternatives(self) -> &'static [Self] {
+        match self {
+            Self::DeviceUndetermined => &[Self::DeviceLatency, Self::DeviceOps, Self::DeviceBandwidth],
+            Self::RemoteUndetermined => &[Self::RemoteLatency, Self::ServerSaturated, Self::NetworkBandwidth],
+            _ => &[],
+        }
     }
 }
 

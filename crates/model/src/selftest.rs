@@ -155,11 +155,7 @@ impl Truth {
                 {
                     Outcome::Right
                 }
-                // It leaves open which of the two.
-                (Some(Limiter::NetworkUndetermined), _)
-                    if limiters.contains(&Limiter::NetworkBandwidth)
-                        || limiters.contains(&Limiter::RemoteLatency) =>
-                {
+                (Some(limiter), _) if limiter.alternatives().iter().any(|open| limiters.contains(open)) => {
                     Outcome::NotClear
                 }
                 _ => Outcome::Wrong,
@@ -234,7 +230,7 @@ mod tests {
         assert_eq!(reported(Limiter::NotClear, Confidence::Undetermined), Outcome::NotClear);
         assert_eq!(reported(Limiter::DeviceOps, Confidence::Undetermined), Outcome::NotClear);
         assert_eq!(truth.judge(None, &[]), Outcome::NotClear);
-        let untried = verdict(Limiter::NetworkUndetermined, Confidence::Likely);
+        let untried = verdict(Limiter::RemoteUndetermined, Confidence::Likely);
         assert_eq!(truth.judge(Some(&untried), &[]), Outcome::Wrong);
         let network = Truth::Limiters(vec![Limiter::NetworkBandwidth]);
         assert_eq!(network.judge(Some(&untried), &[]), Outcome::NotClear);

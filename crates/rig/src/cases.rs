@@ -310,7 +310,8 @@ mod tests {
         // clients, and no file with a mix. The others are not separate limits.
         let expected = [
             Limiter::ThinkTime,
-            Limiter::NetworkUndetermined,
+            Limiter::DeviceUndetermined,
+            Limiter::RemoteUndetermined,
             Limiter::HypervisorSteal,
             Limiter::EachClient,
             Limiter::BelowClients,

@@ -68,7 +68,7 @@ pub struct Session {
     enough: Option<Arc<AtomicBool>>,
 }
 
-/// What a session is told at its start, besides its plan and its target.
+/// Options of a session, besides its plan and its target.
 #[derive(Debug, Clone, Default)]
 pub struct SessionOptions {
     /// Seed of offsets and data.
@@ -81,11 +81,11 @@ pub struct SessionOptions {
     pub write_limit_bytes: Option<u64>,
     /// True if only the devices' counters are read: neither sleeping threads nor the system are sampled.
     pub is_unobserved: bool,
-    /// What only a client of a run with several is told.
+    /// Options of a client in a run with several.
     pub client: Option<ClientOptions>,
 }
 
-/// What a client of a run with several is told at its start.
+/// Options of a client in a run with several.
 #[derive(Debug, Clone)]
 pub struct ClientOptions {
     /// Name of the run.

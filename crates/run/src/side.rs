@@ -28,7 +28,7 @@ pub struct SideEnd {
     pub hosts: Vec<HostRecord>,
 }
 
-/// Side that measures. What only one kind of side does, others leave out.
+/// Side that measures. A side without a default method has nothing to do there.
 pub trait Side {
     /// Returns the clients that make the run together; none for a session here.
     fn hosts(&self) -> Vec<HostRecord> {

@@ -185,7 +185,7 @@ explained! {
             more in flight.",
         evidence: "Threads asleep for at least half of their time, in the device (occupancy at least {in_target}); \
             experiments show that it has headroom. The row shows the gain from more depth. Without experiments: blocks \
-            below {large_blocks} and at most {few} in flight, which is likely at best.",
+            below {large_blocks} and one in flight, which is likely at best.",
         try_next: "Use more depth or threads: the row shows the rate with 4 times as many. If your program waits for \
             each operation, this row is its rate, and only a faster device or a cache helps.",
         does_not_mean: "A slow device, or its maximum: see the rows with more depth.",
@@ -258,12 +258,22 @@ explained! {
         untested: "SMB, links of 10 Gbit/s and more, several interfaces at once. Tested with sshfs over a link of 200 \
             Mbit/s, and with NFS over one of 40 Mbit/s.",
     }
-    NetworkUndetermined BY_RATE_LIMIT {
-        meaning: "Network bandwidth or round-trip time sets the rate; no experiment separated the two.",
-        evidence: "A stream through the page cache, whose bytes crossed an interface; no experiment was made, and no \
-            limit of the interface is known or reached. The kernel reads ahead and writes behind, so the depth of the \
-            test is no evidence.",
-        try_next: "Drop --no-probe, or raise --write-limit.",
+    DeviceUndetermined BY_PLACE {
+        meaning: "The device sets the rate: by the time of one operation, or by all that it can do. No experiment \
+            separated the two.",
+        evidence: "Threads asleep for at least half of their time, and the device not idle; several operations in \
+            flight or large blocks, but fewer than {deep} and {deep_bytes}. No experiment was made, or its answer \
+            was too uncertain.",
+        try_next: "Drop --no-probe, raise --write-limit, or use a longer --time, so that there are experiments.",
+        does_not_mean: "Both limits at once. More depth may help, or not at all.",
+        untested: "Nothing more than for device latency and device operations.",
+    }
+    RemoteUndetermined BY_PLACE {
+        meaning: "The server or the network to it sets the rate. No experiment separated the two.",
+        evidence: "As for a device, where threads wait for replies of a server. Or a stream through the page cache crossed \
+            an interface, and no limit of the interface is known or reached. The kernel reads ahead and writes behind, \
+            so the depth of the test is no evidence.",
+        try_next: "Drop --no-probe, raise --write-limit, or use a longer --time, so that there are experiments.",
         does_not_mean: "Both limits at once.",
         untested: "SMB. Tested on sshfs and NFS.",
     }

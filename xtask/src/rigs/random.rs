@@ -232,20 +232,21 @@ pub fn page() -> Result<String> {
 
 const PAGE: &str = "# The exam
 
-`cargo xtask rigs --random N` draws N stacks of storage and measures each. At the bottom is a server in memory, a network
+`cargo xtask rigs --random N` measures N random stacks of storage. At the bottom is a server in memory, a network
 link to a server, zram, or an image. Above it are loop devices, file systems, daemons, queues and limits.
 
 - **The bottleneck is found by changing one part at a time** for a second. A change doubles the slots, a limit or a queue, or
   halves the service time. The bottleneck is the part whose relief raises the rate by a quarter or more. No other relief may
   raise the rate by more than 8 %.
 - **A cache, a hole or unwritten extents** are the bottleneck if no relief helps, and at most 15 % of the bytes came from
-  below. The row must then have a mark for it.
+  below. The row must have a mark.
 - **A row counts** if this is also the bottleneck that the numbers of the stack predict.
-- **Stacks in guests** (`--guests`) have device mapper, md, NBD, NFS and limits of cgroup v2. A guest is too slow for changes.
-  There, the prediction is the bottleneck.
-- **Right** is a limiter that belongs to the bottleneck, at any confidence. Where the layers below a device are hidden, a limit of
-  the device is right, too, unless it is confirmed. The layer that a verdict names is not checked yet.
-- **The last table** judges the rows without a part of the run, as in a container.
+- **Stacks in guests** (`--guests`) have device mapper, md, NBD, NFS and limits of cgroup v2. There, the
+  prediction is the bottleneck.
+- **Right** is a limiter that belongs to the bottleneck, at any confidence. A limit of a device above hidden
+  layers is right, too, unless it is confirmed. The layer that a verdict names is not checked.
+- **The last table** judges rows without a part of the run, as in a container. There, a device or server whose limit
+  stays open is right.
 
 ";
 
@@ -257,6 +258,7 @@ fn rejudged(visit: &mut dyn FnMut(usize, &str, &Row, &Answer)) -> Result<Scores>
         let answer = row.answer(false).context("a kept row has no test, or an unknown bottleneck")?;
         visit(number, "", &row, &answer);
         scores.add(&answer);
+        scores.add_hidden(score::NOTHING, &row.answer(true).context("a row without an answer")?);
         for (source, hide) in hidden::SOURCES {
             let mut blind = row.clone();
             hide(&mut blind.run);

@@ -3,7 +3,7 @@
 use model::Limiter;
 use model::advice::Advice;
 use model::experiment::FACTOR;
-use model::figure::{Count, Figure, OpsPerSecond, Ratio, Threshold, WaitClass};
+use model::figure::{Count, OpsPerSecond, Ratio, WaitClass};
 use model::observation::Observation;
 use model::run::{Confidence, Verdict};
 
@@ -15,14 +15,9 @@ use crate::reading::Reading;
 
 /// Blocks of at least this size may also be limited by their bytes, where no experiment was made.
 pub(super) const LARGE_BYTES: u64 = 64 << 10;
-/// Few targets are saturated with up to this many operations in flight.
-const FEW_IN_FLIGHT_MAX: f64 = 4.0;
 
 /// Operations that wait for each other take at least this share of the time that they would take one after the other.
 const SLOWED_SHARE_MIN: f64 = 0.25;
-
-/// The thresholds that its explanation names.
-pub(super) const THRESHOLDS: &[Threshold] = &[("few", Figure::Count(FEW_IN_FLIGHT_MAX as u64))];
 
 /// Operations that wait for answers from a target that could serve more at the same time.
 pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
@@ -42,8 +37,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
         reading.took_round_trips(),
         reading.network_use().filter(|_| lookups::requests_share(&reading.input) >= Some(1.0)),
     ];
-    // Without experiments, a few small operations at a time are most likely limited by latency.
-    let few = match reading.load() {
+    match reading.load() {
         LoadEstimate::Known { load: Load::Headroom, is_sure, contradicting } => {
             let evidence = seen![evidence, reading.answers_without(&contradicting)];
             let found = Verdict::new(limiter, reading.budget.blocked, evidence)
@@ -53,10 +47,11 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
             return Some(if is_sure { found } else { found.at_most(Confidence::Likely) });
         }
         LoadEstimate::Known { .. } => return None,
-        LoadEstimate::Untested => FEW_IN_FLIGHT_MAX,
-    };
+        LoadEstimate::Untested => {}
+    }
+    // Without experiments, only one small operation at a time is most likely limited by latency.
     let block_bytes = reading.input.data().map_or(0, |data| data.block_bytes);
-    if block_bytes >= LARGE_BYTES || reading.in_flight > few {
+    if block_bytes >= LARGE_BYTES || reading.in_flight > 1.0 {
         return None;
     }
     let found = Verdict::new(limiter, reading.budget.blocked, seen![evidence, reading.answers()]);

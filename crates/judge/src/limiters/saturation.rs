@@ -98,14 +98,14 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     let bytes_in_flight = reading.in_flight * block_bytes as f64;
     let is_deep = reading.in_flight >= DEEP_IN_FLIGHT || bytes_in_flight >= DEEP_BYTES;
     let late = open_loop_lag(reading);
-    if !is_tried && !is_deep && !is_network && late.is_empty() {
-        return None;
-    }
     let waits_for_server = reading.is_remote && reading.waits(WaitClass::Remote) > 0.5;
     if !(is_tried || is_busy || is_network || waits_for_server || !late.is_empty()) {
         return None;
     }
+    let is_open = !is_tried && !is_deep && late.is_empty();
     let limiter = match (reading.is_remote, is_network) {
+        (true, _) if is_open => Limiter::RemoteUndetermined,
+        (false, _) if is_open => Limiter::DeviceUndetermined,
         (true, true) => Limiter::NetworkBandwidth,
         (true, false) => Limiter::ServerSaturated,
         (false, _) if is_bandwidth => Limiter::DeviceBandwidth,
@@ -137,7 +137,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     }
     // The kernel does not report the capacity of a link. Blocks of another size show it, where they were tried.
     let cpus = input.record.seen.cpu.as_ref().map_or(0.0, |cpu| cpu.user + cpu.kernel);
-    if limiter == Limiter::NetworkBandwidth && cpus > CPUS_BUSY && unit.is_none() {
+    if is_network && cpus > CPUS_BUSY && unit.is_none() {
         return Some(found.at_most(Confidence::Undetermined));
     }
     // A guest cannot see whose limit a virtual disk has. Without experiments, nothing is confirmed.

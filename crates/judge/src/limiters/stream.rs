@@ -185,7 +185,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
         Some(_) if alternates_directions => (Limiter::Mixed, Advice::DepthUntried {}),
         Some(share) if share < NOT_SATURATED => (Limiter::RemoteLatency, Advice::DepthUntried {}),
         None if !reading.is_stream() => return None,
-        _ => (Limiter::NetworkUndetermined, Advice::DepthUntried {}),
+        _ => (Limiter::RemoteUndetermined, Advice::DepthUntried {}),
     };
     let line_use = line.map(|line| line_use(network, line));
     let moved = moved.map(|(most, share)| Observation::LineMoved {

@@ -405,9 +405,9 @@ cases! {
         clean("rewrite:seq128k").spends(0.05, 0.52, 0.0, 0.43).sleeps(&[("folio_wait_bit_common", 0.43)]),
         |world| world.device_frames(|device| device.busy_ns = 30_000_000),
     );
-    buffered_stream_without_experiments: NetworkUndetermined Likely, stream(None);
+    buffered_stream_without_experiments: RemoteUndetermined Likely, stream(None);
     stream_at_shaper_rate: NetworkBandwidth Likely, shaped(1.02);
-    stream_below_shaper_rate: NetworkUndetermined Likely, shaped(2.0);
+    stream_below_shaper_rate: RemoteUndetermined Likely, shaped(2.0);
     stream_at_interface_speed: NetworkBandwidth Likely,
         stream_over(|network, rate| network.speed_bits_per_second = Some((8.4 * rate) as u64));
     full_server_slots: QueueFull Confirmed,
@@ -419,23 +419,23 @@ cases! {
     stream_at_half_peak_rate: RemoteLatency Likely, stream_over(|network, rate| {
         network.peak_sent_bytes_per_second = Some(2.0 * rate);
     });
-    stream_near_peak_rate: NetworkUndetermined Likely, stream_over(|network, rate| {
+    stream_near_peak_rate: RemoteUndetermined Likely, stream_over(|network, rate| {
         network.peak_sent_bytes_per_second = Some(1.2 * rate);
     });
-    stream_with_higher_peak_received_rate: NetworkUndetermined Likely, stream_over(|network, rate| {
+    stream_with_higher_peak_received_rate: RemoteUndetermined Likely, stream_over(|network, rate| {
         network.received_bytes = 0;
         network.peak_received_bytes_per_second = Some(2.0 * rate);
     });
     random_writes_at_line_rate: NetworkBandwidth Likely, over_link("write:rnd8k:t3", Some(1.05));
     random_writes_at_half_line_rate: RemoteLatency Likely, over_link("write:rnd8k:t3", Some(2.0));
     large_writes_at_half_line_rate: RemoteLatency Likely, over_link("write:rnd64k:t3", Some(2.0));
-    large_writes_near_line_rate: NetworkUndetermined Likely, over_link("write:rnd64k:t3", Some(1.2));
+    large_writes_near_line_rate: RemoteUndetermined Likely, over_link("write:rnd64k:t3", Some(1.2));
     large_block_rewrite_over_link: Mixed Likely, in_turn("rewrite:seq1m:buffered");
     small_block_rewrite_over_link: RemoteLatency Likely, in_turn("rewrite:seq64k:buffered");
     stat_from_client_cache: MetadataCache Likely,
         on_server("stat:t2", 1).blocked().sleeps(&[("request_wait_answer", 0.9)]);
     unlink_on_server: RemoteLatency Likely, on_server("unlink", 200).blocked().sleeps(&[]);
-    link_without_experiments: NetworkBandwidth Likely, link();
+    link_without_experiments: RemoteUndetermined Likely, link();
     link_with_experiments: NetworkBandwidth Confirmed, link().answers(0.0, -0.95);
     hidden_limit: IoThrottle Likely, clean("read:rnd4k:q8").blocked().queues(0.2);
     hidden_limit_with_experiments: IoThrottle Confirmed,
@@ -541,8 +541,8 @@ cases! {
         }),
         |world| world.target().file_system = "fuse.sshfs".into(),
     );
-    fluctuating_low_rate: DeviceLatency Likely, comes_and_goes(10, Backing::Devices);
-    fluctuating_rate_of_simulated_device: DeviceLatency Likely, comes_and_goes(10_000, Backing::Simulated);
+    fluctuating_low_rate: DeviceUndetermined Likely, comes_and_goes(10, Backing::Devices);
+    fluctuating_rate_of_simulated_device: DeviceUndetermined Likely, comes_and_goes(10_000, Backing::Simulated);
     fluctuating_rate_in_kvm_guest: BelowOs Likely, comes_and_goes(10_000, Backing::Devices);
     rate_growing_with_clients: EachClient Likely, four_clients(2000.0);
     rate_flat_with_more_clients: BelowClients Confirmed, four_clients(1000.0);
@@ -562,8 +562,8 @@ cases! {
         clean("read:rnd4k:q32").spends(0.1, 0.5, 0.0, 0.4).queues(28.0),
         |world| world.record.engine.idle_slots = Some(3.5),
     );
-    queue_depth_32_without_experiments: NotClear Undetermined, clean("read:rnd4k:q32").blocked().queues(31.0);
-    uncertain_depth_experiment: NotClear Undetermined, with(
+    queue_depth_32_without_experiments: DeviceUndetermined Likely, clean("read:rnd4k:q32").blocked().queues(31.0);
+    uncertain_depth_experiment: DeviceUndetermined Likely, with(
         clean("read:rnd4k:q32").blocked().queues(31.0),
         |world| world.record.judged.sensitivity = Some(Sensitivity { depth: depth(0.5, 0.9), ..Sensitivity::default() }),
     );

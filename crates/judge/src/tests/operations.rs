@@ -140,7 +140,7 @@ fn page_waits_count_as_sync_in_syncing_operations() {
     // On a server there is no journal of this machine.
     let mut remote = mail(&[("create", 900, &[("request_wait_answer", 850), ("folio_wait_bit", 50)])]);
     remote.set_backing(Backing::RemoteOrUserSpace, "fuse");
-    assert_eq!(remote.limiters(), expected_limiters(&[("create", Limiter::RemoteLatency)]));
+    assert_eq!(remote.limiters(), expected_limiters(&[("create", Limiter::RemoteUndetermined)]));
 }
 
 #[test]

@@ -429,7 +429,7 @@ impl Verdict {
         match self.limiter {
             None | Some(Limiter::NotClear) => Vec::new(),
             Some(Limiter::Mixed) => self.ranking.iter().take(2).map(|part| part.limiter).collect(),
-            Some(Limiter::NetworkUndetermined) => vec![Limiter::NetworkBandwidth, Limiter::RemoteLatency],
+            Some(limiter) if !limiter.alternatives().is_empty() => limiter.alternatives().to_vec(),
             Some(limiter) => vec![limiter],
         }
     }
@@ -467,6 +467,6 @@ mod tests {
         assert!(of(Limiter::DeviceOps).contradicts(&of(Limiter::DeviceLatency)));
         assert!(!of(Limiter::DeviceOps).contradicts(&mixed) && !mixed.contradicts(&of(Limiter::NotClear)));
         assert!(mixed.contradicts(&of(Limiter::KernelCpu)));
-        assert!(!of(Limiter::NetworkUndetermined).contradicts(&of(Limiter::RemoteLatency)));
+        assert!(!of(Limiter::RemoteUndetermined).contradicts(&of(Limiter::RemoteLatency)));
     }
 }

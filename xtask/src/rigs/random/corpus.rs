@@ -65,13 +65,16 @@ impl Row {
         let is_cut = |last: &Layer| last.kind == LayerKind::Device && last.hidden.is_some();
         let is_cut = is_hidden || found.last().is_some_and(is_cut);
         let is_held = bottleneck.is_limit() || bottleneck.is_queue();
-        let coarser = if is_cut && is_held { COARSER } else { &[] };
-        Some(Answer::new(parts, bottleneck, coarser, self.is_answered, agreements, phase))
+        let mut coarser = Vec::new();
+        if is_cut && is_held {
+            coarser.extend([Limiter::DeviceOps, Limiter::DeviceBandwidth, Limiter::DeviceUndetermined]);
+        }
+        let right = bottleneck.right_limiters();
+        let leaves_open = |one: &&Limiter| one.alternatives().iter().any(|open| right.contains(open));
+        coarser.extend(Limiter::ALL.iter().filter(|one| is_hidden && leaves_open(one)));
+        Some(Answer::new(parts, bottleneck, &coarser, self.is_answered, agreements, phase))
     }
 }
-
-/// Limiters that stand for those of hidden layers below a device, if they are not confirmed.
-const COARSER: &[Limiter] = &[Limiter::DeviceOps, Limiter::DeviceBandwidth];
 
 /// Returns true if these layers are the first below each other. For a user without rights, they may end before, with a reason.
 pub(super) fn has_layers(found: &[Layer], wanted: &[LayerKind], may_end: bool) -> bool {

@@ -99,6 +99,9 @@ impl Answer {
     }
 }
 
+/// Name of the part that is hidden where none is.
+pub(super) const NOTHING: &str = "nothing";
+
 /// Returns a line on a truth that is unsure.
 pub(super) fn unsure_line(stack: &Stack, load: Load, truth: &Truth) -> String {
     let gains = truth.gains.iter().map(|(part, gain)| format!("{} {gain:.2}", part.word()));
@@ -202,7 +205,7 @@ impl Scores {
         self.all.add(answer);
     }
 
-    /// Counts an answer that lacks a part of the run.
+    /// Counts an answer that lacks a part of the run, or [`NOTHING`].
     pub(super) fn add_hidden(&mut self, source: &'static str, answer: &Answer) {
         self.hidden.entry(source).or_default().add(answer);
     }
@@ -237,21 +240,19 @@ impl Scores {
 
     /// Returns the table of the rows without a part of the run; nothing if none were judged so.
     fn hidden_table(&self) -> String {
-        if self.hidden.is_empty() {
-            return String::new();
-        }
+        let Some(whole) = self.hidden.get(NOTHING) else { return String::new() };
         let rows = self.hidden.iter().map(|(source, counts)| (*source, *counts));
-        let is_other = |(_, counts): &(&str, Counts)| counts.outcomes() != self.all.outcomes();
-        let rows = rows.filter(is_other);
+        let (same, others): (Vec<_>, Vec<_>) =
+            rows.partition(|(_, counts)| counts.outcomes() == whole.outcomes());
         let mut text = String::from(
             "\n| hidden | right | not clear | wrong | of them confirmed |\n|---|---|---|---|---|\n",
         );
-        for (source, counts) in [("nothing", self.all)].into_iter().chain(rows) {
+        for (source, counts) in [(NOTHING, *whole)].into_iter().chain(others) {
             let [right, not_clear, wrong, wrong_confirmed] = counts.outcomes();
             text += &format!("| {source} | {right} | {not_clear} | {wrong} | {wrong_confirmed} |\n");
         }
-        let same = self.hidden.iter().filter(|(_, counts)| counts.outcomes() == self.all.outcomes());
-        let same: Vec<_> = same.map(|(source, _)| *source).collect();
+        let same: Vec<_> =
+            same.iter().map(|(source, _)| *source).filter(|source| *source != NOTHING).collect();
         text += &format!("\nThe same without: {}.\n", same.join(", "));
         text
     }

@@ -191,8 +191,8 @@ fn client_behind_slow_link_is_named() {
                 let slow =
                     phase["notes"].as_array().unwrap().iter().find(|note| note["code"] == "slow_client");
                 let named = slow.map(|slow| [&slow["finding"]["client"], &slow["finding"]["limit"]]);
-                // Clients make no experiments, which would tell bandwidth from latency.
-                let is_named = named.is_some_and(|named| named == ["eve", "network bandwidth or latency"]);
+                // Clients make no experiments, which would show which of them.
+                let is_named = named.is_some_and(|named| named == ["eve", "server or network"]);
                 let eve = &phase["hosts"][2];
                 let of = |key: &str| eve[key].as_f64().unwrap();
                 let rate = off("bytes per second", of("bytes") * 1e9 / of("elapsed_ns"), 50e6 / 8.0, 0.1);
