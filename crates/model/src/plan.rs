@@ -6,6 +6,7 @@
 mod checks;
 mod choice;
 mod dataset;
+mod draft;
 #[cfg(test)]
 pub(crate) mod fixtures;
 mod precondition;
@@ -17,32 +18,18 @@ mod volume;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::experiment;
-use crate::layer::{Layer, LayerKind};
 use crate::machine::Machine;
 use crate::mix;
-use crate::request::{Allow, MixTexts, Percent, Request, SECONDS_MAX, Seconds};
-use crate::size::{self, Size};
+use crate::request::{Allow, MixTexts, Percent, Request, Seconds};
+use crate::size::Size;
 use crate::spec::{self, Defaults};
-use crate::sweep::Sweep;
-use crate::target::{Backing, Target};
+use crate::target::Target;
 use crate::user_error::UserError;
 use crate::workload::{Arrival, CacheMode, DataVerb, DataWork, Engine, FileVerb, Work, Workload};
-pub use checks::check_clients;
-pub use checks::shared_directory;
-use checks::{
-    check_attributes, check_buffers, check_cold, check_direct, check_discard, check_erased,
-    check_existing_target, check_links, check_open_files, check_polling, check_shared_by_clients,
-    verify_note,
-};
+pub use checks::{check_clients, shared_directory};
 pub use choice::suits_ring;
-use choice::{choose, depth_notes, unify_sweep_engines};
-use dataset::{check_parts, plan_dataset};
+use draft::{FirstGuess, plan_from};
 pub use requested::adapt_to_existing_target;
-use requested::{
-    RequestedTests, SweptTest, add_supported_tests, check_loads, check_shares, expand, phase_id,
-};
-use room::{Room, Rooms, Writes};
-use volume::{estimate, share_write_limit, stop_of, whole_seconds};
 
 pub use dataset::{DataGroup, Dataset, power_of_two_within};
 pub use precondition::{FILLS, Precondition, ROUNDS_MAX, ROUNDS_MIN};
@@ -54,8 +41,6 @@ pub use volume::{EXPERIMENTS_NS, PROBE_BYTES, WRITE_LIMIT_BYTES, WRITE_LIMIT_BYT
 pub const PHASE_SECONDS: f64 = 20.0;
 /// Most repetitions of the whole list.
 pub const REPETITIONS_MAX: u32 = 1000;
-/// Largest number of tests in a request.
-const TESTS_MAX: usize = 4096;
 /// Note of plans on a simulated device.
 pub const SIMULATED: &str = "simulated: these results are computed, not measured, and are not saved";
 /// Name of the preset where tests were given one by one.
@@ -331,255 +316,6 @@ pub fn plan_for_all(request: &Request, places: &[ClientSite<'_>]) -> Result<Plan
     plan_from(request, Some(clients), places, FirstGuess::default())
 }
 
-/// Values that a plan needs before it is known. A plan that does not fit is made again from better ones.
-#[derive(Debug, Clone, Copy)]
-struct FirstGuess {
-    /// Bytes of the data set, next to which files fit.
-    laid_out_bytes: u64,
-    /// Bytes of the write limit that a data set may take, as a divisor.
-    dataset_divisor: u64,
-}
-
-impl Default for FirstGuess {
-    fn default() -> Self {
-        Self { laid_out_bytes: 0, dataset_divisor: 1 }
-    }
-}
-
-/// Makes the plan from a guess.
-fn plan_from(
-    request: &Request,
-    clients: Option<Clients>,
-    places: &[ClientSite<'_>],
-    guess: FirstGuess,
-) -> Result<Plan, UserError> {
-    let Some(ClientSite { target, machine, .. }) = places.first().copied() else {
-        return Err(UserError::new("make a plan", "there is no client"));
-    };
-    let count = request.tests.len() + request.tests_where_possible.len();
-    if count > TESTS_MAX {
-        let cause = format!("{count} tests are requested, and the maximum is {TESTS_MAX}");
-        return Err(UserError::new("make a plan", cause).help("split it into several runs"));
-    }
-    let allow_low_space = request.allow.contains(&Allow::LowSpace);
-    let write_limit_bytes = request
-        .write_limit
-        .map_or(WRITE_LIMIT_BYTES, |limit| limit.resolve(target.space.free_bytes, machine.memory_bytes));
-    if write_limit_bytes > WRITE_LIMIT_BYTES_MAX {
-        let cause = format!("a write limit of {write_limit_bytes} bytes is too large to have an effect");
-        return Err(UserError::new("make a plan", cause).help("use at most 1024t"));
-    }
-    let RequestedTests { mut tests, mut where_possible } = RequestedTests::parse(request, machine)?;
-    let writes = Writes::from_tests(request, tests.iter().chain(&where_possible));
-    let room_of = |place: &ClientSite<'_>| {
-        let clients = clients
-            .map(|clients| Clients { clients_on_file_system: place.clients_on_file_system, ..clients });
-        let dataset_bytes = write_limit_bytes / guess.dataset_divisor;
-        Room::new(place.target, place.machine, clients, dataset_bytes, allow_low_space, writes)
-    };
-    let rooms = Rooms::new(places.iter().map(room_of).collect());
-    let room = rooms.least();
-    let is_set = request.files.is_some() || target.kind.is_existing();
-    let fewer_files = rooms
-        .fit_files(tests.iter_mut().chain(&mut where_possible).filter(|_| !is_set), guess.laid_out_bytes);
-    let specs = |tests: &[Workload]| tests.iter().map(spec::print).collect();
-    let (asked_for, asked_where_possible) = (specs(&tests), specs(&where_possible));
-    let left_out = add_supported_tests(&mut tests, where_possible, target, machine);
-    let sweep = match &request.sweep {
-        Some(text) => {
-            Some(Sweep::parse(text, machine.cpus).map_err(|problem| UserError::new("make a plan", problem))?)
-        }
-        None => None,
-    };
-    let swept = expand(&tests, sweep, &request.loads)?;
-    let left_out_lines = check_loads(swept.iter().map(|swept| &swept.workload), clients.is_some())?;
-    check_shares(&swept)?;
-    check_erased(request, target)?;
-    check_existing_target(swept.iter().map(|swept| &swept.workload), request, target)?;
-    let refused = |cause: String| UserError::new(format!("test in {}", target.path), cause);
-    if target.read_only && !target.kind.is_existing() {
-        return Err(refused(format!("{} is mounted read-only", target.mount_point))
-            .help("choose a directory on a writable file system"));
-    }
-    let allow_shared_directory = request.allow.contains(&Allow::SharedDirectory);
-    if let Some(danger) = shared_directory(target, machine).filter(|_| !allow_shared_directory) {
-        return Err(UserError::new(format!("run as root in {}", target.path), danger).help(
-            "choose a directory that only root may write to, use another user, or add --allow shared-directory",
-        ));
-    }
-    let time = request.time.unwrap_or(Seconds(PHASE_SECONDS));
-    let precision_goal = precision_goal(request, time)?;
-    let is_cold = request.cold == Some(true);
-    let cache = request.cache.unwrap_or(if is_cold { CacheMode::DropAll } else { CacheMode::Cold });
-    let mut phases = Vec::with_capacity(swept.len());
-    for (index, SweptTest { workload, group, clients }) in swept.into_iter().enumerate() {
-        let (engine, instead) = choose(&workload, target.backing, machine)?;
-        let (workload, replaced_workload) = match instead {
-            Some(instead) => (instead, Some(workload)),
-            None => (workload, None),
-        };
-        let id = phase_id(index, &workload);
-        let stop = stop_of(&workload, engine, time, cache, target);
-        phases.push(PlannedPhase { id, workload, engine, replaced_workload, group, clients, stop });
-    }
-    unify_sweep_engines(&mut phases);
-    precondition::check(&phases, request, target)?;
-    if request.precondition.is_some() {
-        precondition::lengthen(&mut phases, time);
-    }
-    check_direct(&phases, target)?;
-    check_polling(&phases, target)?;
-    check_discard(&phases, target)?;
-    check_buffers(&phases, machine)?;
-    check_cold(&phases, cache, is_cold, target, machine)?;
-    check_links(&phases, target)?;
-    check_attributes(&phases, target)?;
-    if clients.is_some() {
-        check_shared_by_clients(&phases)?;
-    }
-
-    let is_shared_by_clients = clients.is_some();
-    let mut dataset = plan_dataset(request, &phases, target, machine, room, is_shared_by_clients)?;
-    if let Some(dataset) = dataset.as_mut().filter(|_| !is_shared_by_clients) {
-        dataset.spread = Spread::new(request.places, dataset, room.usable_bytes(), target)?;
-    }
-    if let Err(error) = rooms.check_files(&phases, dataset.as_ref()) {
-        // The files were chosen before the data was known.
-        return match dataset.as_ref().map_or(0, Dataset::file_bytes_max) {
-            bytes if bytes > guess.laid_out_bytes => {
-                plan_from(request, clients, places, FirstGuess { laid_out_bytes: bytes, ..guess })
-            }
-            _ => Err(error),
-        };
-    }
-    check_parts(&phases, dataset.as_ref(), target)?;
-    let unread_counters = check_open_files(&phases, dataset.as_ref(), machine)?;
-    let precondition = Precondition::from_request(request, &phases, dataset.as_ref(), target, machine, time)?;
-
-    let repetitions = request.repeat.unwrap_or(1);
-    if !(1..=REPETITIONS_MAX).contains(&repetitions) {
-        return Err(UserError::new("make a plan", format!("{repetitions} repetitions are out of range"))
-            .help(format!("use --repeat 1 to {REPETITIONS_MAX}")));
-    }
-    let has_files = dataset.as_ref().is_some_and(|dataset| !dataset.groups.is_empty());
-    let has_experiments = request.probe.unwrap_or(true);
-    let probed_bytes = if target.may_compress() && has_files { PROBE_BYTES } else { 0 };
-    let refilled_bytes =
-        dataset.as_ref().map_or(0, |dataset| dataset.refill_bytes_max(&phases, has_experiments));
-    let filled_bytes =
-        precondition.as_ref().zip(dataset.as_ref()).map_or(0, |(fill, dataset)| fill.bytes_max(dataset));
-    let extra_bytes = probed_bytes.saturating_add(refilled_bytes).saturating_add(filled_bytes);
-    let bytes_to_write_max = share_write_limit(
-        &mut phases,
-        dataset.as_ref(),
-        repetitions,
-        clients,
-        write_limit_bytes,
-        extra_bytes,
-    );
-    let can_be_smaller = request.size.is_none()
-        && dataset.as_ref().is_some_and(|dataset| dataset.size_bytes_max > dataset.size_bytes_min)
-        && guess.dataset_divisor <= write_limit_bytes;
-    if bytes_to_write_max.is_err() && can_be_smaller {
-        let dataset_divisor = guess.dataset_divisor * 2;
-        return plan_from(request, clients, places, FirstGuess { dataset_divisor, ..guess });
-    }
-    let bytes_to_write_max = bytes_to_write_max?;
-
-    let mut notes = notes(target);
-    notes.extend(fewer_files);
-    notes.extend(unread_counters);
-    notes.extend(left_out);
-    notes.extend(left_out_lines);
-    if let (Some(Size::Bytes(requested)), Some(dataset)) = (request.size, &dataset)
-        && requested != dataset.size_bytes_max
-    {
-        let (requested, whole) = (size::exact(requested), size::exact(dataset.size_bytes_max));
-        notes.push(format!("--size {requested} becomes {whole}, a multiple of the block sizes of all tests"));
-    }
-    if let (None, Some(dataset)) = (request.size, dataset.as_ref())
-        && !dataset.is_existing
-        && !dataset.groups.is_empty()
-        && dataset.size_bytes_max < DATASET_BYTES_MIN
-    {
-        let bytes = size::binary(dataset.size_bytes_max);
-        notes.push(format!("a data set of {bytes} is small: it may fit into caches"));
-    }
-    notes.extend(depth_notes(&phases, machine));
-    notes.extend(verify_note(request, &phases));
-    let mut plan = Plan {
-        preset: request.preset.clone().unwrap_or_else(|| CUSTOM.into()),
-        seed: request.seed,
-        label: request.label.clone(),
-        repetitions,
-        phase_time_ns: time.as_ns(),
-        precision_goal,
-        total_ns: request.total.map_or(u64::MAX, Seconds::as_ns),
-        estimate_ns: 0,
-        estimate_spread_ns: 0,
-        write_limit_bytes,
-        bytes_to_write_max,
-        cache,
-        verify_all: request.verify.unwrap_or(false),
-        has_server: target.backing == Backing::RemoteOrUserSpace,
-        server_ram_bytes: request
-            .server_ram
-            .map(|size| size.resolve(target.space.free_bytes, machine.memory_bytes)),
-        has_experiments,
-        tests: asked_for,
-        tests_where_possible: asked_where_possible,
-        mixes: request.mixes.clone(),
-        sweep: sweep.map(|sweep| sweep.to_string()),
-        precondition,
-        dataset,
-        phases,
-        notes,
-        clients,
-        allow_busy: request.allow.contains(&Allow::Busy),
-        allow_low_space,
-        allow_shared_directory,
-    };
-    let (estimate_ns, spread_ns) = estimate(&plan);
-    let longest_ns = estimate_ns.saturating_add(spread_ns).saturating_mul(2);
-    let is_counted = |phase: &PlannedPhase| {
-        let has_count = |data: &DataWork| data.passes.is_some() || data.ops.is_some() || data.bytes.is_some();
-        phase.workload.data().is_some_and(|data| data.zones.is_some() || has_count(data))
-    };
-    let usual_ns = match plan.phases.iter().any(is_counted) {
-        // The rate is not known in advance, and the request is for a whole device, or a count.
-        true => SECONDS_MAX.as_ns(),
-        false => whole_seconds(longest_ns.saturating_add(60_000_000_000)),
-    };
-    if request.total.is_none() {
-        plan.total_ns = usual_ns;
-    }
-    plan.estimate_ns = estimate_ns.min(plan.total_ns);
-    plan.estimate_spread_ns = spread_ns.min(plan.total_ns.saturating_sub(estimate_ns));
-    Ok(plan)
-}
-
-/// Returns the condition under which phases may end before their time. A requested time without a precision is kept to
-/// the second.
-fn precision_goal(request: &Request, time: Seconds) -> Result<Option<PrecisionGoal>, UserError> {
-    let precision = match (request.precision, request.time, request.time_min) {
-        (None, Some(_), Some(_)) => {
-            return Err(UserError::new("make a plan", "`time_min` requires `precision`")
-                .help("add for example precision = \"2%\""));
-        }
-        (None, Some(_), None) => return Ok(None),
-        (precision, ..) => precision.unwrap_or(PRECISION),
-    };
-    let time_min = request.time_min.unwrap_or(Seconds(PHASE_SECONDS_MIN.min(time.0)));
-    if time_min > time {
-        return Err(UserError::new(
-            "make a plan",
-            format!("`time_min` ({time_min}) is longer than `time` ({time})"),
-        )
-        .help("set a longer `time`"));
-    }
-    Ok(Some(PrecisionGoal { precision: precision.share(), time_min_ns: time_min.as_ns() }))
-}
-
 impl Plan {
     /// Returns the condition under which a phase may end before its time; `None` for a phase that may not.
     ///
@@ -734,51 +470,10 @@ impl Plan {
     }
 }
 
-fn notes(target: &Target) -> Vec<String> {
-    let mut notes = target.notes.clone();
-    let is = |layer: &Layer, kind| layer.kind == kind;
-    let shows_devices = target.layers.iter().any(|layer| is(layer, LayerKind::Device));
-    match target.backing {
-        Backing::RemoteOrUserSpace if shows_devices => {}
-        Backing::RemoteOrUserSpace => notes.push(format!(
-            "{} is remote or user-space: skye reads no counters of the storage below",
-            target.file_system
-        )),
-        // One note has all that a container hides.
-        Backing::Unknown if target.container_note().is_some() => {}
-        Backing::Unknown => notes.push(format!(
-            "the devices under {} were not found: their counters are missing",
-            target.mount_point
-        )),
-        Backing::Simulated => notes.push(SIMULATED.into()),
-        Backing::Memory | Backing::Devices => {}
-    }
-    notes.extend(target.image_notes());
-    if target.erased.is_some() {
-        notes.push(format!("{} is erased: all its data is lost", target.path));
-    }
-    if target.is_used_read_only() {
-        notes.push("read-only: nothing is written, and reads are not verified".into());
-    }
-    notes
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use fixtures::on_disk;
-
-    #[test]
-    fn visible_layers_below_a_server_replace_its_note() {
-        let mut target = fixtures::disk_that_polls(None);
-        target.backing = Backing::RemoteOrUserSpace;
-        target.layers = vec![Layer { below: vec![1], ..Layer::new(LayerKind::Fuse, "fuse.bindfs") }];
-        let has = |target: &Target, text: &str| notes(target).iter().any(|note| note.contains(text));
-        assert!(has(&target, "reads no counters"));
-        let loop_device = Layer { below: vec![2], ..Layer::new(LayerKind::Device, "loop0") };
-        target.layers.extend([loop_device, Layer::new(LayerKind::PageCache, "page cache")]);
-        assert!(!has(&target, "reads no counters") && has(&target, "loop0 is buffered"));
-    }
 
     #[test]
     fn plans_of_older_documents_can_be_read() {

@@ -148,40 +148,16 @@ fn parse_data<'a>(
     if data.verb == DataVerb::Read && !data.direct {
         data.shift = data.shift.or(defaults.shift);
     }
-    let block_bytes = data.block_bytes;
-    if let Some((word, (bytes, is_poisson))) = rate_bytes {
-        let blocks = (bytes as f64 / block_bytes as f64).round() as u64;
-        let is_near =
-            bytes.abs_diff(blocks.saturating_mul(block_bytes)) as f64 <= RATE_ROUNDED_MAX * bytes as f64;
-        if !(1..=RATE_MAX).contains(&blocks) || !is_near {
-            let block = size::exact(block_bytes);
-            return Err(format!(
-                "`{word}`: that is no whole number of blocks of {block} a second; use rate=N"
-            ));
-        }
-        data.arrival = Arrival::Open { rate: OpenRate::PerSecond(blocks), is_poisson };
+    if let Some((word, rate)) = rate_bytes {
+        data.arrival = arrival_of_byte_rate(word, rate, data.block_bytes)?;
     }
-    let in_flight = u64::from(concurrency.iodepth) * u64::from(concurrency.threads);
-    if !in_blocks && concurrency.iodepth != 1 {
-        return Err(format!(
-            "{verb} works byte by byte and has no depth; use t{in_flight} for several at once"
-        ));
-    }
-    if let Some(bytes) = data.bytes.filter(|bytes| *bytes < block_bytes) {
-        return Err(format!(
-            "bytes={bytes} is less than one block; use bytes={} or more",
-            size::exact(block_bytes)
-        ));
-    }
-    if data.sync.is_each() && !in_blocks {
-        let sync = data.sync;
-        return Err(format!("`sync={sync}`: tests on bytes do not sync each byte; use sync=none|close|end"));
-    }
+    check_units(&data, &concurrency)?;
     check_mapping(&mut data, is_direct_explicit)?;
     check_ring(&data)?;
     check_syncs(&data)?;
     check_discard(&data)?;
     check_fresh(&mut data)?;
+    let in_flight = concurrency.in_flight();
     check_zones(&mut data, in_flight)?;
     check_skew(&data)?;
     check_interleaved(&data)?;
@@ -192,6 +168,44 @@ fn parse_data<'a>(
         ));
     }
     Ok(concurrency.with(Work::Data(data)).with_default_files())
+}
+
+/// Returns the arrival of a rate in bytes per second, which may be one of a Poisson process. The rate is near a whole
+/// number of blocks.
+fn arrival_of_byte_rate(
+    word: &str,
+    (bytes, is_poisson): (u64, bool),
+    block_bytes: u64,
+) -> Result<Arrival, String> {
+    let blocks = (bytes as f64 / block_bytes as f64).round() as u64;
+    let is_near =
+        bytes.abs_diff(blocks.saturating_mul(block_bytes)) as f64 <= RATE_ROUNDED_MAX * bytes as f64;
+    if !(1..=RATE_MAX).contains(&blocks) || !is_near {
+        let block = size::exact(block_bytes);
+        return Err(format!("`{word}`: that is no whole number of blocks of {block} a second; use rate=N"));
+    }
+    Ok(Arrival::Open { rate: OpenRate::PerSecond(blocks), is_poisson })
+}
+
+/// Refuses a depth and syncs for single bytes, and a count of bytes below one block.
+fn check_units(data: &DataWork, concurrency: &Concurrency) -> Result<(), String> {
+    let DataWork { verb, sync, block_bytes, .. } = *data;
+    if verb.is_bytes() && concurrency.iodepth != 1 {
+        return Err(format!(
+            "{verb} works byte by byte and has no depth; use t{} for several at once",
+            concurrency.in_flight()
+        ));
+    }
+    if let Some(bytes) = data.bytes.filter(|bytes| *bytes < block_bytes) {
+        return Err(format!(
+            "bytes={bytes} is less than one block; use bytes={} or more",
+            size::exact(block_bytes)
+        ));
+    }
+    if sync.is_each() && verb.is_bytes() {
+        return Err(format!("`sync={sync}`: tests on bytes do not sync each byte; use sync=none|close|end"));
+    }
+    Ok(())
 }
 
 /// Refuses words that do not go with `fresh`: such a test writes each of its files once, from the beginning to the end.
@@ -441,7 +455,7 @@ fn parse_files<'a>(
     if concurrency.iodepth != 1 {
         return Err(format!(
             "file operations have no depth; use t{} for several at once",
-            u64::from(concurrency.iodepth) * u64::from(concurrency.threads)
+            concurrency.in_flight()
         ));
     }
     if verb == FileVerb::Mix {
@@ -639,6 +653,10 @@ impl Concurrency {
             *target = value as u32;
         }
         Ok(true)
+    }
+
+    fn in_flight(&self) -> u64 {
+        u64::from(self.iodepth) * u64::from(self.threads)
     }
 
     fn with(self, work: Work) -> Workload {

@@ -192,6 +192,11 @@ fn block_sizes(phases: &[PlannedPhase]) -> impl Iterator<Item = u64> {
     data.filter(|data| !data.verb.is_bytes() && !data.interleaved).map(|data| data.block_bytes)
 }
 
+/// Returns the longest interval between data stamps with which each block begins with one.
+fn stamp_interval_bytes(phases: &[PlannedPhase]) -> u64 {
+    block_sizes(phases).fold(page_bytes(), greatest_common_divisor)
+}
+
 /// Returns the least common multiple of the block sizes, those of a fill included, so that files hold whole blocks of every test.
 fn unit_bytes(phases: &[PlannedPhase], filled_bytes: Option<u64>) -> u64 {
     // At least a page, because data stamps are laid page by page.
@@ -304,6 +309,99 @@ fn mark_fresh(
     }
 }
 
+/// Limits of the size of a data set that skye lays out.
+struct SizeLimits<'a> {
+    room: &'a Room,
+    groups: &'a [DataGroup],
+    is_erased: bool,
+    /// Multiple of all block sizes.
+    unit_bytes: u64,
+    /// Bytes that the tests need: one block for each operation in flight.
+    least_bytes: u64,
+    /// End of the last range. Ranges are offsets of the device, so that it must be written up to there.
+    ranged_bytes: u64,
+    /// True if the size must not depend on the rate of the storage.
+    is_fixed: bool,
+}
+
+impl SizeLimits<'_> {
+    /// Returns the bytes that each group may take. Where nothing is written, only the offsets must fit.
+    fn usable_bytes(&self) -> u64 {
+        let copies = self.groups.len() as u64;
+        self.room.usable_bytes().checked_div(copies).unwrap_or(i64::MAX as u64)
+    }
+
+    fn free_bytes(&self) -> u64 {
+        self.room.share().free_bytes
+    }
+
+    fn action(&self) -> String {
+        format!("lay out the data set in {}", self.room.path)
+    }
+
+    fn refuse(&self, cause: String) -> UserError {
+        UserError::new(self.action(), cause)
+    }
+
+    /// Returns the whole units of a requested size.
+    fn requested_bytes(&self, size_bytes: u64) -> Result<u64, UserError> {
+        if size_bytes < self.least_bytes {
+            let least = size::exact(self.least_bytes);
+            return Err(self
+                .refuse(format!("{} is too small for these tests", size::binary(size_bytes)))
+                .help(format!("use --size {least} or more: one block per operation in flight")));
+        }
+        Ok(size_bytes / self.unit_bytes * self.unit_bytes)
+    }
+
+    /// Returns the size without a requested one.
+    fn usual_bytes(&self) -> u64 {
+        let Self { unit_bytes, least_bytes, .. } = *self;
+        let (free_bytes, usable_bytes) = (self.free_bytes(), self.usable_bytes());
+        let next_unit = |bytes: u64| bytes.checked_next_multiple_of(unit_bytes).unwrap_or(u64::MAX);
+        let largest = self.room.dataset_bytes_max(self.is_fixed);
+        let Some(files) = self.files_min() else {
+            return next_unit(DATASET_BYTES_MIN.max(least_bytes));
+        };
+        if self.is_erased {
+            let wished = power_of_two_within(largest.min(free_bytes)).max(least_bytes).max(self.ranged_bytes);
+            return next_unit(wished).min(usable_bytes / unit_bytes * unit_bytes);
+        }
+        let wished = largest.min((free_bytes / 10).max(DATASET_BYTES_MIN.min(usable_bytes / 2)));
+        let wished = power_of_two_within(wished).max(least_bytes);
+        let holdable = self.room.file_bytes_max.saturating_mul(files);
+        wished.min(usable_bytes).min(holdable) / unit_bytes * unit_bytes
+    }
+
+    /// Returns the number of files of the group with the fewest; `None` without groups.
+    fn files_min(&self) -> Option<u64> {
+        self.groups.iter().map(|group| u64::from(group.files.max(1))).min()
+    }
+
+    /// Refuses a size for which there is no room.
+    fn check(&self, size_bytes: u64, is_requested: bool) -> Result<(), UserError> {
+        let (least_bytes, usable_bytes) = (self.least_bytes, self.usable_bytes());
+        if self.is_erased && size_bytes > usable_bytes {
+            let cause = format!("its size is {}", size::binary(self.free_bytes()));
+            return Err(self.refuse(cause).help("use a smaller --size"));
+        }
+        let wanted_bytes = size_bytes.max(least_bytes);
+        if let Some(files) = self.files_min() {
+            self.room.refuse_file(self.action(), wanted_bytes / files)?;
+        }
+        if (least_bytes..=usable_bytes).contains(&size_bytes) {
+            return Ok(());
+        }
+        let needed = wanted_bytes.saturating_mul(self.groups.len().max(1) as u64);
+        let cause = format!("it needs {}{}", size::binary(needed), self.room.describe());
+        let less = match is_requested && least_bytes <= usable_bytes {
+            true => "use a smaller --size",
+            false => "use smaller blocks, less depth or fewer threads",
+        };
+        Err(self.refuse(cause).help(self.room.help(needed, less)))
+    }
+}
+
 /// Returns the data set that the tests need, of the requested size or one that fits; `None` if no test works on data.
 pub(super) fn plan_dataset(
     request: &Request,
@@ -322,83 +420,40 @@ pub(super) fn plan_dataset(
     let mut groups =
         if is_erased { one_group(phases, target)? } else { groups(phases, is_shared_by_clients) };
     mark_fresh(&mut groups, phases, &target.path, is_shared_by_clients)?;
+    let group = |phase: &PlannedPhase| {
+        group_of(&groups, &phase.workload, is_shared_by_clients).map(|index| groups[index])
+    };
     // Each file of a group holds whole blocks of every test, and a group holds a block for each operation in flight.
     let least = |phase: &PlannedPhase| {
         let data = phase.workload.data()?;
-        let files =
-            group_of(&groups, &phase.workload, is_shared_by_clients).map_or(1, |group| groups[group].files);
+        let files = group(phase).map_or(1, |group| group.files);
         let unit_of_all = unit_bytes.saturating_mul(u64::from(files));
         let in_flight = u64::from(phase.workload.in_flight()) * data.block_bytes;
         Some(in_flight.max(1).checked_next_multiple_of(unit_of_all).unwrap_or(u64::MAX))
     };
-    let Some(least) = phases.iter().filter_map(least).max() else {
+    let Some(least_bytes) = phases.iter().filter_map(least).max() else {
         return Ok(None);
     };
-    let free = room.share().free_bytes;
-    // Each group needs that space. Where nothing is written, only the offsets must fit.
-    let copies = groups.len() as u64;
-    let usable = room.usable_bytes().checked_div(copies).unwrap_or(i64::MAX as u64);
-    let action = || format!("lay out the data set in {}", room.path);
-    let refuse = |cause: String| UserError::new(action(), cause);
-    let files_min = groups.iter().map(|group| u64::from(group.files.max(1))).min();
-    let group = |phase: &PlannedPhase| group_of(&groups, &phase.workload, is_shared_by_clients);
-    let is_made = |phase: &PlannedPhase| group(phase).map(|group| groups[group].is_fresh);
     // Where a test makes the files, no write before it can serve to choose their size.
-    let has_fresh = on_files(phases).any(|(phase, data)| data.fresh && is_made(phase) == Some(true));
+    let is_made = |phase: &PlannedPhase| group(phase).is_some_and(|group| group.is_fresh);
+    let has_fresh = on_files(phases).any(|(phase, data)| data.fresh && is_made(phase));
     let is_fixed = is_shared_by_clients || has_fresh;
-    let largest = room.dataset_bytes_max(is_fixed);
-    // Ranges are offsets of the device, so that it must be written up to the end of the last one.
     let ranged = phases.iter().filter_map(|phase| phase.workload.data()?.range.as_ref());
     let ranged_bytes = ranged.map(|range| range.end).max().unwrap_or(0);
+    let limits =
+        SizeLimits { room, groups: &groups, is_erased, unit_bytes, least_bytes, ranged_bytes, is_fixed };
     let size_bytes = match request.size {
-        Some(requested_size) => {
-            let size_bytes = requested_size.resolve(free, machine.memory_bytes);
-            if size_bytes < least {
-                return Err(refuse(format!("{} is too small for these tests", size::binary(size_bytes)))
-                    .help(format!(
-                        "use --size {} or more: one block per operation in flight",
-                        size::exact(least)
-                    )));
-            }
-            size_bytes / unit_bytes * unit_bytes
-        }
-        None if groups.is_empty() => {
-            DATASET_BYTES_MIN.max(least).checked_next_multiple_of(unit_bytes).unwrap_or(u64::MAX)
-        }
-        None if is_erased => {
-            let wished = power_of_two_within(largest.min(free)).max(least).max(ranged_bytes);
-            let whole_units = usable / unit_bytes * unit_bytes;
-            wished.checked_next_multiple_of(unit_bytes).unwrap_or(u64::MAX).min(whole_units)
-        }
-        None => {
-            let wished = largest.min((free / 10).max(DATASET_BYTES_MIN.min(usable / 2)));
-            let wished = power_of_two_within(wished).max(least);
-            let holdable = room.file_bytes_max.saturating_mul(files_min.unwrap_or(1));
-            wished.min(usable).min(holdable) / unit_bytes * unit_bytes
-        }
+        Some(size) => limits.requested_bytes(size.resolve(limits.free_bytes(), machine.memory_bytes))?,
+        None => limits.usual_bytes(),
     };
-    if is_erased && size_bytes > usable {
-        return Err(refuse(format!("its size is {}", size::binary(free))).help("use a smaller --size"));
-    }
-    if let Some(files) = files_min {
-        room.refuse_file(action(), size_bytes.max(least) / files)?;
-    }
-    if size_bytes > usable || size_bytes < least {
-        let needed = size_bytes.max(least).saturating_mul(copies.max(1));
-        let cause = format!("it needs {}{}", size::binary(needed), room.describe());
-        let less = match request.size {
-            Some(_) if least <= usable => "use a smaller --size",
-            _ => "use smaller blocks, less depth or fewer threads",
-        };
-        return Err(refuse(cause).help(room.help(needed, less)));
-    }
+    limits.check(size_bytes, request.size.is_some())?;
     Ok(Some(Dataset {
         size_bytes_max: size_bytes,
-        size_bytes_min: least,
+        size_bytes_min: least_bytes,
         size_is_fixed: request.size.is_some() || is_fixed || (is_erased && ranged_bytes > 0),
         groups,
         unit_bytes,
-        stamp_interval_bytes: block_sizes(phases).fold(page_bytes(), greatest_common_divisor),
+        stamp_interval_bytes: stamp_interval_bytes(phases),
         is_existing: false,
         is_shared_by_clients,
         spread: None,
@@ -452,7 +507,7 @@ fn existing_dataset(
         size_is_fixed: requested_bytes.is_some(),
         groups: vec![group],
         unit_bytes,
-        stamp_interval_bytes: block_sizes(phases).fold(page_bytes(), greatest_common_divisor),
+        stamp_interval_bytes: stamp_interval_bytes(phases),
         is_existing: true,
         is_shared_by_clients: false,
         spread: None,

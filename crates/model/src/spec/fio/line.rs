@@ -104,8 +104,50 @@ impl Line {
                 "iodepth={depth}: fio's default engine makes one call at a time; add --ioengine=io_uring for a depth"
             ));
         }
+        let all_bytes = self.all_bytes(&mut job, threads)?;
+        self.option("--size", all_bytes.map(size::exact))?;
+        let is_counted = job.is_counted();
+        self.time(&mut job, all_bytes)?;
+        self.target(&job)?;
+        self.add_options(&job)?;
+        let Translation { text, notes } = job.translation()?;
+        self.notes.extend(notes);
+        let workload = parse(&text, &Defaults::default()).map_err(|error| error.to_string())?;
+        if is_verified(&job)? && workload.writes() {
+            self.notes.push(
+                "verify: --verify compares what a test reads; fio also reads back what the job wrote: add --test read after it"
+                    .into(),
+            );
+        }
+        let words: Vec<_> = text.split(':').collect();
+        self.note_end(&job, &words, is_counted)?;
+        self.has_timed_writes |= workload.writes() && job.value("runtime").is_some();
+        if !self.target.as_ref().is_some_and(|target| is_device(target)) {
+            if all_bytes.is_none() {
+                self.notes
+                    .push("without a size, skye lays out what takes four seconds, at most 4 GiB".into());
+            }
+            if workload.data().is_some_and(|data| data.writes() && !data.reads()) {
+                let fresh = if words[1].starts_with("seq") { "; fresh writes new ones" } else { "" };
+                self.notes.push(format!("write overwrites files that skye laid out before{fresh}"));
+            }
+            if self.tests.is_empty() {
+                self.laid_out_bytes = all_bytes.unwrap_or(0);
+            }
+        }
+        // A test that ends with its time writes each block once, at least.
+        let passes = job.parsed("loops", count)?.unwrap_or(1).max(1);
+        let written = workload.writes().then_some(all_bytes).flatten().unwrap_or(0);
+        self.written_bytes = self.written_bytes.saturating_add(written.saturating_mul(passes));
+        self.tests.push(text);
+        Ok(())
+    }
+
+    /// Returns the bytes of all files of a job, if it has a size. A file of several threads becomes shared.
+    fn all_bytes(&mut self, job: &mut Job, threads: u64) -> Result<Option<u64>, String> {
         let has_one_file = job.value("filename").is_some();
-        if has_one_file && threads > 1 {
+        let is_shared = has_one_file && threads > 1;
+        if is_shared {
             job.push("shared".into());
         }
         // All of it is the default.
@@ -116,71 +158,48 @@ impl Line {
             (Some(_), Some(_)) => return Err("size and filesize: use filesize and io_size".into()),
             (size, filesize) => size.or(filesize),
         };
-        let all_bytes = match (bytes, has_one_file && threads > 1) {
-            (Some(bytes), true) => Some(self.shared_bytes(&mut job, bytes, threads)?),
-            (None, true) => {
-                self.parts(&mut job, "in fio, each job has all of it");
+        Ok(match bytes {
+            Some(bytes) if is_shared => Some(self.shared_bytes(job, bytes, threads)?),
+            Some(bytes) if has_one_file => Some(bytes),
+            Some(bytes) => Some(bytes.saturating_mul(threads)),
+            None => {
+                if is_shared {
+                    self.parts(job, "in fio, each job has all of it");
+                }
                 None
             }
-            (bytes, false) => {
-                bytes.map(|bytes| if has_one_file { bytes } else { bytes.saturating_mul(threads) })
-            }
-        };
-        self.option("--size", all_bytes.map(size::exact))?;
-        let is_counted = job.is_counted();
-        self.time(&mut job, all_bytes)?;
-        self.target(&job)?;
-        let is_verified = job.value("verify").is_some_and(|value| !matches!(value, "0" | "none"))
-            && job.parsed("do_verify", flag)? != Some(false);
-        self.option("--verify", is_verified.then(String::new))?;
+        })
+    }
+
+    /// Adds the options of a job that hold for all tests.
+    fn add_options(&mut self, job: &Job) -> Result<(), String> {
+        self.option("--verify", is_verified(job)?.then(String::new))?;
         let seed = job.parsed("randseed", count)?;
         self.option("--seed", seed.map(|seed| seed.to_string()))?;
-        let percentiles = self.percentiles(&job);
+        let percentiles = self.percentiles(job);
         self.option("--percentiles", percentiles)?;
         self.option("--json", job.value("output").map(str::to_owned))?;
         let is_warm = job.parsed("pre_read", flag)? == Some(true);
         let is_as_is = job.parsed("invalidate", flag)? == Some(false);
         let cache = if is_warm { Some("warm") } else { is_as_is.then_some("as-is") };
-        self.option("--cache", cache.map(str::to_owned))?;
-        let Translation { text, notes } = job.translation()?;
-        let workload = parse(&text, &Defaults::default()).map_err(|error| error.to_string())?;
-        if is_verified && workload.writes() {
-            self.notes.push(
-                "verify: --verify compares what a test reads; fio also reads back what the job wrote: add --test read after it"
-                    .into(),
-            );
+        self.option("--cache", cache.map(str::to_owned))
+    }
+
+    /// Notes that a job with a time may end otherwise than in fio. `words` are those of its test.
+    fn note_end(&mut self, job: &Job, words: &[&str], is_counted: bool) -> Result<(), String> {
+        if job.value("runtime").is_none() {
+            return Ok(());
         }
         let is_timed = job.parsed("time_based", flag)? == Some(true);
-        let words: Vec<_> = text.split(':').collect();
         let is_durable = words.iter().any(|word| word.starts_with("sync=") && *word != "sync=end");
-        self.has_timed_writes |= workload.writes() && job.value("runtime").is_some();
-        if all_bytes.is_none() && !self.target.as_ref().is_some_and(|target| is_device(target)) {
-            self.notes.push("without a size, skye lays out what takes four seconds, at most 4 GiB".into());
-        }
-        if words.contains(&"buffered") && !is_durable && job.value("runtime").is_some() {
-            if is_timed {
-                self.notes.push(
-                    "a buffered test ends after one pass, before its time: memory would answer a second"
-                        .into(),
-                );
-            }
-        } else if job.value("runtime").is_some() && !is_timed && !is_counted {
+        let ends_after_pass = words.contains(&"buffered") && !is_durable;
+        if ends_after_pass && is_timed {
+            self.notes.push(
+                "a buffered test ends after one pass, before its time: memory would answer a second".into(),
+            );
+        } else if !ends_after_pass && !is_timed && !is_counted {
             self.notes.push("without time_based, fio may end earlier, after one pass".into());
         }
-        let is_file = !self.target.as_ref().is_some_and(|target| is_device(target));
-        if is_file && workload.data().is_some_and(|data| data.writes() && !data.reads()) {
-            let fresh = if words[1].starts_with("seq") { "; fresh writes new ones" } else { "" };
-            self.notes.push(format!("write overwrites files that skye laid out before{fresh}"));
-        }
-        if is_file && self.tests.is_empty() {
-            self.laid_out_bytes = all_bytes.unwrap_or(0);
-        }
-        // A test that ends with its time writes each block once, at least.
-        let passes = job.parsed("loops", count)?.unwrap_or(1).max(1);
-        let written = workload.writes().then_some(all_bytes).flatten().unwrap_or(0);
-        self.written_bytes = self.written_bytes.saturating_add(written.saturating_mul(passes));
-        self.tests.push(text);
-        self.notes.extend(notes);
         Ok(())
     }
 
@@ -330,6 +349,12 @@ impl Line {
 /// Returns true for a device, which has no files of skye.
 fn is_device(path: &str) -> bool {
     path.starts_with("/dev/") && !path.starts_with("/dev/shm/")
+}
+
+/// Returns true if a job compares the data that it reads.
+fn is_verified(job: &Job) -> Result<bool, String> {
+    let has_method = job.value("verify").is_some_and(|value| !matches!(value, "0" | "none"));
+    Ok(has_method && job.parsed("do_verify", flag)? != Some(false))
 }
 
 /// Parses a time of fio, in seconds if it has no unit. Returns it in seconds.
