@@ -5,9 +5,9 @@
 //! files. A `fresh` test cuts its files off instead, and `FileGroup::filled` says until its end that they are not
 //! whole. After a test that discards, the next one writes the files again, untimed. At last the phase looks for resident pages, and for holes and unwritten extents below the data to be read.
 
+mod cache;
 mod extent;
 
-use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
@@ -30,15 +30,12 @@ use model::UserError;
 use model::machine::ring_bytes;
 use model::plan::Stop;
 use model::run::{LatencyByPlace, Residency};
-use model::workload::{
-    Access, Arrival, CacheMode, DataVerb, DataWork, Engine, HotPart, RequestedEngine, Workload,
-};
-use rustix::fs::{Advice, OFlags};
+use model::workload::{Access, Arrival, DataVerb, DataWork, Engine, HotPart, RequestedEngine, Workload};
+use rustix::fs::OFlags;
 
 use crate::by_place;
-use crate::caches;
 use crate::data_location::DataLocation;
-use crate::dataset::{DataSet, FileGroup, FillProgress, Origin, ignore_unsupported_sync, limit_reached};
+use crate::dataset::{DataSet, FileGroup, FillProgress, limit_reached};
 use crate::drive::{self, Expected, PhaseEvent, RunningPhase, StartSignal};
 use crate::extents::DataExtents;
 use crate::hang_detection;
@@ -49,6 +46,7 @@ use crate::remedy::{device_remedy, remedy};
 use crate::task::{self, Measured, PhaseInputs, Task};
 use crate::worker_pool::{Work, WorkerPool};
 use crate::zoned::Zoned;
+use cache::CacheState;
 use extent::Extent;
 
 /// Result of one test on data, before it becomes a record.
@@ -199,34 +197,15 @@ fn run(
     drive: &mut RunningPhase<'_>,
 ) -> Result<DataOutcome, UserError> {
     let inputs = &task.inputs;
-    let workload = &inputs.phase.workload;
-    let writes_blocks = task.group.is_some() && data.writes() && data.verb != DataVerb::Discard;
-    if writes_blocks && task.budget.left_bytes() < data.block_bytes {
-        let action = format!("write to {}", task.directory.path().display());
-        return Err(limit_reached(&action).help("use a higher --write-limit"));
+    if task.writes_blocks(data) && task.budget.left_bytes() < data.block_bytes {
+        return Err(task.budget_spent("write to"));
     }
     let (files, span, prepared) = prepare_files(task, data, dataset, drive)?;
     let zoned = Zoned::new(data.zones_of(span.size_bytes), span.layout.first_bytes);
     // Threads share the bytes in pieces between two stamps, so that every piece stays whole.
     let unit_bytes = if data.verb.is_bytes() { span.content.interval_bytes as u64 } else { data.block_bytes };
     let units = span.size_bytes / unit_bytes;
-    let members = members(workload, units);
-    let planned_ops = planned_ops(inputs.phase.stop, data, units, unit_bytes);
-    let requested_ops = match writes_blocks {
-        true => planned_ops.min(task.budget.left_bytes() / data.block_bytes),
-        false => planned_ops,
-    };
-    let is_cut = requested_ops < planned_ops;
-    if is_cut && task.is_fill {
-        let action = format!("fill the data in {}", task.directory.path().display());
-        return Err(limit_reached(&action).help("use a higher --write-limit"));
-    }
-    // Until the workers have ended, nobody else may take these.
-    let taken_bytes = if writes_blocks {
-        task.budget.take_up_to(requested_ops.saturating_mul(data.block_bytes))
-    } else {
-        0
-    };
+    let reserved = task.reserve(data, planned_ops(inputs.phase.stop, data, units, unit_bytes))?;
     let threads = Threads {
         task,
         data,
@@ -234,24 +213,16 @@ fn run(
         files: &files,
         span: &span,
         zoned: zoned.as_ref(),
-        members,
+        members: members(&inputs.phase.workload, units),
         unit_bytes,
         timer: inputs.timer.anchored(),
-        lockable_bytes: observe::lockable_bytes().map(|bytes| lockable_share(bytes, workload)),
+        lockable_bytes: observe::lockable_bytes().map(|bytes| lockable_share(bytes, &inputs.phase.workload)),
     };
-    let mut works = Vec::new();
-    for (number, share) in (0..).zip(shares(requested_ops, members, units)) {
-        let (work, reader) = threads.work(number, share, Arc::clone(&drive.stop))?;
-        works.push(work);
-        drive.readers.push(reader);
-    }
-    let pool = WorkerPool::start(works).map_err(|error| {
-        UserError::new(format!("start {members} threads"), error).help("use fewer threads or less depth")
-    })?;
+    let pool = threads.start(reserved.ops, drive)?;
     let mut outcome = DataOutcome {
         size_bytes: zoned.as_ref().map_or(span.size_bytes, Zoned::size_bytes),
         files: files.len() as u64,
-        requested_ops: zoned.as_ref().map_or(requested_ops, |zoned| zoned.blocks(data.block_bytes)),
+        requested_ops: zoned.as_ref().map_or(reserved.ops, |zoned| zoned.blocks(data.block_bytes)),
         residency: prepared.residency,
         direct_refused: data.direct && data.verb != DataVerb::Discard && files.iter().any(is_buffered),
         extents: prepared.extents,
@@ -263,18 +234,19 @@ fn run(
     }
     let mut group = task.group.and_then(|number| dataset.groups.get_mut(number));
     outcome.is_torn = data.reads() && group.as_ref().is_some_and(|group| group.is_torn);
-    measure(task, data, pool, drive, group.as_deref_mut(), &mut outcome);
+    Measurement { task, data, drive, group: group.as_deref_mut(), outcome: &mut outcome }.run(pool);
     drive.collected.end_rounds(outcome.last_done_ns);
     let regions = span.layout.regions(files.len() as u64);
     outcome.latency_by_place = by_place::compare(&drive.collected.by_region, regions, &outcome.extents);
     if outcome.failure.is_none() {
-        task.budget.give_back(taken_bytes.saturating_sub(drive.collected.written_bytes));
+        task.budget.give_back(reserved.bytes.saturating_sub(drive.collected.written_bytes));
     }
-    outcome.write_limit_bytes = Some(taken_bytes).filter(|_| is_cut && drive.collected.ops >= requested_ops);
+    let is_spent = reserved.is_cut && drive.collected.ops >= reserved.ops;
+    outcome.write_limit_bytes = is_spent.then_some(reserved.bytes);
     // A device that has just failed or hangs gets no more requests.
     if let (Some(group), Some(residency), None) = (&group, &mut outcome.residency, &outcome.failure) {
         let (held, part) = (Arc::clone(&files), group.part());
-        let sample = move || resident_share(&held, &part).map(|(share, _)| share);
+        let sample = move || cache::resident_share(&held, &part).map(|(share, _)| share);
         residency.after = hang_detection::sample("inspect the page cache", sample).flatten();
     }
     let closed = close_files(task.directory, files, data.writes(), drive);
@@ -287,6 +259,41 @@ fn run(
         }
     }
     Ok(outcome)
+}
+
+/// Operations of a test, within the bytes that the run may still write.
+struct Reserved {
+    ops: u64,
+    /// Bytes that nobody else may take until the workers have ended.
+    bytes: u64,
+    /// True if these are fewer operations than planned.
+    is_cut: bool,
+}
+
+impl DataTask<'_> {
+    /// Returns true if the test writes blocks of files, which count towards the write limit.
+    fn writes_blocks(&self, data: &DataWork) -> bool {
+        self.group.is_some() && data.writes() && data.verb != DataVerb::Discard
+    }
+
+    /// Reserves the bytes of the planned operations. A fill needs all of them.
+    fn reserve(&self, data: &DataWork, planned_ops: u64) -> Result<Reserved, UserError> {
+        if !self.writes_blocks(data) {
+            return Ok(Reserved { ops: planned_ops, bytes: 0, is_cut: false });
+        }
+        let ops = planned_ops.min(self.budget.left_bytes() / data.block_bytes);
+        let is_cut = ops < planned_ops;
+        if is_cut && self.is_fill {
+            return Err(self.budget_spent("fill the data in"));
+        }
+        let bytes = self.budget.take_up_to(ops.saturating_mul(data.block_bytes));
+        Ok(Reserved { ops, bytes, is_cut })
+    }
+
+    fn budget_spent(&self, action: &str) -> UserError {
+        limit_reached(&format!("{action} {}", self.directory.path().display()))
+            .help("use a higher --write-limit")
+    }
 }
 
 /// Opens the files of a test, and brings them and the page cache into the state that it begins with.
@@ -310,7 +317,7 @@ fn prepare_files(
         // From here on the files are truncated, and they are not whole before the test is done.
         group.filled = FillProgress::Unfinished;
     }
-    let prepared = prepare_cache(&files, group, data, task.inputs.cache, drive)?;
+    let prepared = cache::prepare(&files, group, data, task.inputs.cache, drive)?;
     if data.verb == DataVerb::Discard {
         group.filled = FillProgress::Discarded;
     }
@@ -356,6 +363,24 @@ struct Threads<'a> {
 }
 
 impl Threads<'_> {
+    /// Starts the threads, which share the operations and all units.
+    fn start(
+        &self,
+        ops: u64,
+        drive: &mut RunningPhase<'_>,
+    ) -> Result<WorkerPool<Command, Report>, UserError> {
+        let members = self.members;
+        let mut works = Vec::new();
+        for (number, share) in (0..).zip(shares(ops, members, self.span.size_bytes / self.unit_bytes)) {
+            let (work, reader) = self.work(number, share, Arc::clone(&drive.stop))?;
+            works.push(work);
+            drive.readers.push(reader);
+        }
+        WorkerPool::start(works).map_err(|error| {
+            UserError::new(format!("start {members} threads"), error).help("use fewer threads or less depth")
+        })
+    }
+
     /// Returns the work of a thread on its share, and the reader of its counts.
     fn work(
         &self,
@@ -402,114 +427,148 @@ impl Threads<'_> {
     }
 }
 
-fn measure(
-    task: &DataTask<'_>,
-    data: &DataWork,
-    mut pool: WorkerPool<Command, Report>,
-    drive: &mut RunningPhase<'_>,
-    mut group: Option<&mut FileGroup>,
-    outcome: &mut DataOutcome,
-) {
-    let mut failure = drive.ready(&mut pool).err();
-    let start_signal = if failure.is_none() { drive.begin() } else { StartSignal::default() };
-    if start_signal.is_cancelled && !drive.interrupt.load(Ordering::Relaxed) {
-        failure = Some(drive::others_have_ended());
+/// The measured part of a test.
+struct Measurement<'a, 'd> {
+    task: &'a DataTask<'a>,
+    data: &'a DataWork,
+    drive: &'a mut RunningPhase<'d>,
+    group: Option<&'a mut FileGroup>,
+    outcome: &'a mut DataOutcome,
+}
+
+impl Measurement<'_, '_> {
+    /// Measures from the common begin to the sync at the end.
+    fn run(mut self, mut pool: WorkerPool<Command, Report>) {
+        let mut failure = self.drive.ready(&mut pool).err();
+        let start_signal = if failure.is_none() { self.drive.begin() } else { StartSignal::default() };
+        if start_signal.is_cancelled && !self.drive.interrupt.load(Ordering::Relaxed) {
+            failure = Some(drive::others_have_ended());
+        }
+        if failure.is_none() && !start_signal.is_cancelled {
+            failure = self.measure(&mut pool, start_signal.at_ns);
+        }
+        let sync = self.data.sync;
+        let writes_files = self.data.writes() && self.group.is_some();
+        let has_final_sync = writes_files && sync.has_final_sync() && !start_signal.is_cancelled;
+        // After an interruption the files are removed, and with them the data to sync.
+        if failure.is_none() && has_final_sync && !self.drive.is_stopped() {
+            failure = self.finish(&mut pool);
+            self.outcome.is_ended = failure.is_none();
+        }
+        let is_synced = (writes_files && sync.is_each()) || self.outcome.is_ended && sync.is_durable();
+        self.outcome.is_durable = failure.is_none() && is_synced;
+        self.drive.end();
+        let dismissed = pool.dismiss(self.drive.meter.activity());
+        self.outcome.failure = failure.or(dismissed.err());
     }
-    if failure.is_none() && !start_signal.is_cancelled {
-        let (reports, error) = start(task, data, &mut pool, drive, start_signal.at_ns);
-        let start_ns = drive.start_ns;
-        // A worker that did not answer is still at work.
-        let now_ns = Monotonic.now_ns();
-        let ends = || {
-            reports
-                .iter()
-                .map(|report| report.as_ref().map_or(now_ns, |report| report.end_ns).saturating_sub(start_ns))
-        };
-        let last_start_ns = reports.iter().flatten().filter_map(|report| report.actual_start_ns).max();
-        outcome.start_delay_ns = start_signal
-            .at_ns
-            .zip(last_start_ns)
-            .map(|(at_ns, last_start_ns)| last_start_ns.saturating_sub(at_ns));
-        outcome.first_done_ns = ends().min().unwrap_or(0);
-        outcome.last_done_ns = ends().max().unwrap_or(0);
-        outcome.synced_ns = outcome.last_done_ns;
-        let is_whole = reports
-            .iter()
-            .all(|report| report.as_ref().is_some_and(|report| report.is_covered && report.result.is_ok()));
-        if let Some(group) = group.as_deref_mut() {
-            group.has_stray |= data.writes() && reports.iter().any(Option::is_none);
-        }
-        // A mix writes only some of the blocks that it visits, and a discard none.
-        let writes_all = data.writes() && !matches!(data.verb, DataVerb::Rw | DataVerb::Discard);
-        if let Some(group) = group.as_deref_mut().filter(|_| writes_all && is_whole) {
-            group.whole_generation = group.generation;
-            group.is_torn = group.has_stray;
-        }
+
+    /// Measures until all workers are done. Returns the failure that ended it early.
+    fn measure(&mut self, pool: &mut WorkerPool<Command, Report>, at_ns: Option<u64>) -> Option<UserError> {
+        let (reports, error) = self.start(pool, at_ns);
+        self.set_times(&reports, at_ns);
+        self.update_group(&reports);
         for report in reports.iter().flatten() {
-            outcome.missed += report.missed;
-            for (all, one) in [
-                (&mut outcome.features, &report.features),
-                (&mut outcome.missing_features, &report.missing_features),
-            ] {
-                all.extend(one.iter().filter(|word| !all.contains(word)).cloned().collect::<Vec<_>>());
-            }
+            self.outcome.missed += report.missed;
+            add_missing(&mut self.outcome.features, &report.features);
+            add_missing(&mut self.outcome.missing_features, &report.missing_features);
         }
         // A call that failed or hangs took time of its own, which belongs to no byte of a zone.
         let is_timed = |report: &Option<Report>| {
             let result = report.as_ref().map(|report| report.result);
             result.is_some_and(|result| !matches!(result, Err(Failure { cause: Cause::Errno(_), .. })))
         };
-        let collected = &mut drive.collected;
+        let collected = &mut self.drive.collected;
         if let Some(zoned) = collected.zoned.as_mut().filter(|_| reports.iter().all(is_timed)) {
-            zoned.leave(collected.read_bytes, outcome.last_done_ns);
+            zoned.leave(collected.read_bytes, self.outcome.last_done_ns);
         }
-        (failure, outcome.is_damaged) = first_failure(reports, group.as_deref(), task.directory);
-        failure = error.or(failure);
+        let (failure, is_damaged) = self.first_failure(reports);
+        self.outcome.is_damaged = is_damaged;
+        error.or(failure)
     }
-    let has_final_sync =
-        data.writes() && data.sync.has_final_sync() && group.is_some() && !start_signal.is_cancelled;
-    // After an interruption the files are removed, and with them the data to sync.
-    if failure.is_none() && has_final_sync && !drive.is_stopped() {
-        let (stride, is_sync) = (pool.len(), data.sync.is_durable());
+
+    /// Starts the workers at the same instant, the agreed one if there is one, and returns their reports.
+    fn start(
+        &mut self,
+        pool: &mut WorkerPool<Command, Report>,
+        at_ns: Option<u64>,
+    ) -> (Vec<Option<Report>>, Option<UserError>) {
+        let Self { data, drive, .. } = self;
+        let inputs = &self.task.inputs;
+        let lead_ns = LEAD_NS + LEAD_NS_PER_WORKER * pool.len() as u64;
+        let soonest_ns = Monotonic.now_ns() + lead_ns;
+        drive.start_ns = at_ns.map_or(soonest_ns, |at_ns| at_ns.max(soonest_ns));
+        let (start_ns, deadline_ns) = (drive.start_ns, drive.start_ns.saturating_add(inputs.time_ns));
+        (0..pool.len()).for_each(|index| pool.command(index, Command::Start { start_ns, deadline_ns }));
+        // An open loop may have no operation in flight for a while.
+        let expected = match data.arrival {
+            Arrival::Closed => {
+                let block_bytes = if data.verb.is_bytes() { 0 } else { data.block_bytes };
+                let bytes = block_bytes.saturating_mul(inputs.phase.workload.in_flight().into());
+                Expected::WhileProgressing {
+                    slack_ns: drive::time_for_ns(bytes),
+                    counts_cpu_time: data.direct,
+                }
+            }
+            Arrival::Open { .. } => Expected::By(deadline_ns),
+        };
+        drive.answers(pool, expected, true)
+    }
+
+    /// Notes when the workers began and when they were done. A worker that did not answer is still at work.
+    fn set_times(&mut self, reports: &[Option<Report>], at_ns: Option<u64>) {
+        let (start_ns, now_ns) = (self.drive.start_ns, Monotonic.now_ns());
+        let end_ns = |report: &Option<Report>| {
+            report.as_ref().map_or(now_ns, |report| report.end_ns).saturating_sub(start_ns)
+        };
+        let ends = || reports.iter().map(end_ns);
+        let last_start_ns = reports.iter().flatten().filter_map(|report| report.actual_start_ns).max();
+        let outcome = &mut *self.outcome;
+        outcome.start_delay_ns =
+            at_ns.zip(last_start_ns).map(|(at_ns, last_start_ns)| last_start_ns.saturating_sub(at_ns));
+        outcome.first_done_ns = ends().min().unwrap_or(0);
+        outcome.last_done_ns = ends().max().unwrap_or(0);
+        outcome.synced_ns = outcome.last_done_ns;
+    }
+
+    /// Notes which generation of data the files now hold.
+    fn update_group(&mut self, reports: &[Option<Report>]) {
+        let (data, Some(group)) = (self.data, self.group.as_deref_mut()) else { return };
+        group.has_stray |= data.writes() && reports.iter().any(Option::is_none);
+        let is_whole = reports
+            .iter()
+            .all(|report| report.as_ref().is_some_and(|report| report.is_covered && report.result.is_ok()));
+        // A mix writes only some of the blocks that it visits, and a discard none.
+        let writes_all = data.writes() && !matches!(data.verb, DataVerb::Rw | DataVerb::Discard);
+        if writes_all && is_whole {
+            group.whole_generation = group.generation;
+            group.is_torn = group.has_stray;
+        }
+    }
+
+    /// Syncs or closes the files. Returns the failure.
+    fn finish(&mut self, pool: &mut WorkerPool<Command, Report>) -> Option<UserError> {
+        let (stride, is_sync) = (pool.len(), self.data.sync.is_durable());
         (0..pool.len()).for_each(|index| pool.command(index, Command::Finish { stride, is_sync }));
-        let expected = drive.sync_expected();
-        let (reports, error) = drive.answers(&mut pool, expected, true);
+        let expected = self.drive.sync_expected();
+        let (reports, error) = self.drive.answers(pool, expected, true);
         let end_ns = reports.iter().flatten().map(|report| report.end_ns).max();
-        outcome.synced_ns =
-            end_ns.map_or(outcome.last_done_ns, |end_ns| end_ns.saturating_sub(drive.start_ns));
-        failure = error.or(first_failure(reports, group.as_deref(), task.directory).0);
-        outcome.is_ended = failure.is_none();
+        let since_start = |end_ns: u64| end_ns.saturating_sub(self.drive.start_ns);
+        self.outcome.synced_ns = end_ns.map_or(self.outcome.last_done_ns, since_start);
+        error.or(self.first_failure(reports).0)
     }
-    let each = data.writes() && data.sync.is_each() && group.is_some();
-    outcome.is_durable = failure.is_none() && (each || outcome.is_ended && data.sync.is_durable());
-    drive.end();
-    let dismissed = pool.dismiss(drive.meter.activity());
-    outcome.failure = failure.or(dismissed.err());
+
+    fn first_failure(&self, reports: Vec<Option<Report>>) -> (Option<UserError>, bool) {
+        first_failure(reports, self.group.as_deref(), self.task.directory)
+    }
 }
 
-/// Starts the workers at the same instant, the agreed one if there is one, and returns their reports.
-fn start(
-    task: &DataTask<'_>,
-    data: &DataWork,
-    pool: &mut WorkerPool<Command, Report>,
-    drive: &mut RunningPhase<'_>,
-    at_ns: Option<u64>,
-) -> (Vec<Option<Report>>, Option<UserError>) {
-    let lead_ns = LEAD_NS + LEAD_NS_PER_WORKER * pool.len() as u64;
-    let soonest_ns = Monotonic.now_ns() + lead_ns;
-    drive.start_ns = at_ns.map_or(soonest_ns, |at_ns| at_ns.max(soonest_ns));
-    let (start_ns, deadline_ns) = (drive.start_ns, drive.start_ns.saturating_add(task.inputs.time_ns));
-    (0..pool.len()).for_each(|index| pool.command(index, Command::Start { start_ns, deadline_ns }));
-    // An open loop may have no operation in flight for a while.
-    let expected = match data.arrival {
-        Arrival::Closed => {
-            let block_bytes = if data.verb.is_bytes() { 0 } else { data.block_bytes };
-            let bytes = block_bytes.saturating_mul(task.inputs.phase.workload.in_flight().into());
-            Expected::WhileProgressing { slack_ns: drive::time_for_ns(bytes), counts_cpu_time: data.direct }
+/// Adds the words that a list lacks.
+fn add_missing(all: &mut Vec<String>, words: &[String]) {
+    for word in words {
+        if !all.contains(word) {
+            all.push(word.clone());
         }
-        Arrival::Open { .. } => Expected::By(deadline_ns),
-    };
-    drive.answers(pool, expected, true)
+    }
 }
 
 /// Returns the first failure, and true if it is a block that differs from the written data.
@@ -628,115 +687,6 @@ fn check_alignment(
         format!("the file system requires multiples of {align}"),
     )
     .help(format!("use blocks of {}, or add :buffered", data.block_bytes.next_multiple_of(align))))
-}
-
-/// Residency below this share counts as nothing: the kernel keeps a page of a file here and there.
-const COLD_SHARE: f64 = 0.001;
-/// Pause after which pages that are just being dropped are gone.
-const DROP_AGAIN: std::time::Duration = std::time::Duration::from_millis(50);
-
-/// Facts about the files before the test begins.
-#[derive(Debug, Default)]
-struct CacheState {
-    residency: Option<Residency>,
-    extents: DataExtents,
-}
-
-/// Returns the resident share of the files, and the call that counted it.
-fn resident_share(files: &[OwnedFd], part: &Range<u64>) -> Option<(f64, &'static str)> {
-    let all = (part.end - part.start) * files.len() as u64;
-    let mut sum = (0, "");
-    for file in files {
-        let resident = observe::resident(file.as_fd(), part.clone())?;
-        sum = (sum.0 + resident.bytes, resident.source);
-    }
-    (all > 0).then(|| (sum.0 as f64 / all as f64, sum.1))
-}
-
-/// Brings the pages of the files into the requested state, and checks the result. Writes back all that
-/// earlier tests left. Truncates the files of a test that makes its own.
-fn prepare_cache(
-    files: &Arc<[OwnedFd]>,
-    group: &FileGroup,
-    data: &DataWork,
-    cache: CacheMode,
-    drive: &mut RunningPhase<'_>,
-) -> Result<CacheState, UserError> {
-    let action = "prepare the page cache";
-    let files = Arc::clone(files);
-    let (part, is_existing) = (group.part(), group.origin == Origin::Read);
-    let (direct, reads) = (data.direct, data.reads());
-    let interrupt = Arc::clone(drive.interrupt);
-    let raised = Arc::clone(drive.interrupt);
-    let (is_random, fresh) = (data.access == Access::Random, data.fresh);
-    let range = data.range_of(group.file_bytes);
-    let range = part.start + range.start..part.start + range.end;
-    // Others may need their pages, which direct reads go past.
-    let drops = if direct { !is_existing } else { cache == CacheMode::Cold };
-    let prepare = move || -> std::io::Result<CacheState> {
-        for file in files.iter() {
-            if interrupt.load(Ordering::Relaxed) {
-                return Ok(CacheState::default());
-            }
-            if fresh {
-                // The old blocks are free once the truncation is durable, and freeing them is no part of the
-                // test.
-                rustix::fs::ftruncate(file, 0)?;
-                ignore_unsupported_sync(rustix::fs::fsync(file))?;
-            } else if !is_existing {
-                ignore_unsupported_sync(rustix::fs::fdatasync(file))?;
-            } else if !direct {
-                // Dirty pages, which are others' here, cannot be dropped. Where that is refused, they stay.
-                let _ = rustix::fs::fdatasync(file);
-            }
-            if reads && !direct && is_random {
-                // Read-ahead would fetch blocks before their request, which would then look like cache hits.
-                let _ = rustix::fs::fadvise(file, 0, None, Advice::Random);
-            }
-            // This is only advice: pages that could not be dropped show in the share that came from the
-            // cache.
-            if drops {
-                let _ = rustix::fs::fadvise(file, 0, None, Advice::DontNeed);
-            } else if reads && cache == CacheMode::Warm {
-                read_whole(file, &interrupt)?;
-            }
-        }
-        if cache == CacheMode::DropAll && !direct {
-            caches::drop_all()?;
-        }
-        let mut resident = resident_share(&files, &part);
-        if resident.is_some_and(|(share, _)| share > COLD_SHARE) && drops {
-            std::thread::sleep(DROP_AGAIN);
-            for file in files.iter() {
-                let _ = rustix::fs::fadvise(file, 0, None, Advice::DontNeed);
-            }
-            resident = resident_share(&files, &part);
-        }
-        Ok(CacheState {
-            residency: resident.map(|(share, source)| Residency {
-                before: Some(share),
-                after: None,
-                source: source.into(),
-            }),
-            extents: if fresh { DataExtents::default() } else { DataExtents::find(&files, &range, reads) },
-        })
-    };
-    let mut moved = drive.meter.activity();
-    let activity = || if raised.load(Ordering::Relaxed) { 0 } else { moved() };
-    hang_detection::wait_with_progress(action, activity, prepare)?
-        .map_err(|error| UserError::new(action, error))
-}
-
-fn read_whole(file: &OwnedFd, interrupt: &AtomicBool) -> std::io::Result<()> {
-    let mut buffer = vec![0; 1 << 20];
-    let mut offset_bytes = 0;
-    loop {
-        let got = rustix::io::pread(file, &mut buffer, offset_bytes)?;
-        if got == 0 || interrupt.load(Ordering::Relaxed) {
-            return Ok(());
-        }
-        offset_bytes += got as u64;
-    }
 }
 
 /// Opens a thread's part of each file for that thread alone, because byte I/O uses the position of an open

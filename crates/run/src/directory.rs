@@ -130,6 +130,100 @@ impl From<Errno> for Unusable {
     }
 }
 
+/// A new directory without a descriptor.
+struct NewDirectory<'a> {
+    target: &'a Path,
+    parent: BorrowedFd<'a>,
+    name: &'a CStr,
+    /// Time before it was made.
+    before: Timespec,
+}
+
+impl NewDirectory<'_> {
+    /// Removes it, and returns true if nothing of its name is left.
+    fn remove(&self) -> bool {
+        remove_unopened(self.parent, self.name, self.before)
+    }
+
+    /// Removes what a failed `mkdir` may have made, and returns the error. A server may have made the directory despite
+    /// it.
+    fn mkdir_failure(&self, errno: Errno) -> CreateError {
+        let is_refused =
+            matches!(errno, Errno::ACCESS | Errno::PERM | Errno::ROFS | Errno::NOSPC | Errno::DQUOT);
+        match is_refused || self.remove() {
+            true => create_failure(self.target, errno).into(),
+            false => leftover(self.target, self.name, errno),
+        }
+    }
+
+    /// Removes it because it cannot be opened, and returns the error. Another directory in its place stays.
+    fn open_failure(&self, reason: Unusable) -> CreateError {
+        let Self { target, parent, name, .. } = *self;
+        match reason {
+            Unusable::Failed(errno) => {
+                let mode = status(parent, name).map_or(0o700, |status| status.mode);
+                if !self.remove() {
+                    return leftover(target, name, errno);
+                }
+                if errno != Errno::ACCESS || mode & 0o700 == 0o700 {
+                    return create_failure(target, errno).into();
+                }
+                let cause = "a default ACL or the mount denies access to its owner";
+                let help = format!(
+                    "remove the ACL (`setfacl -k {}`), or choose another directory",
+                    target.display()
+                );
+                UserError::new(create_action(target), cause).help(help).into()
+            }
+            Unusable::Other(why) => {
+                let path = target.join(name.to_string_lossy().as_ref());
+                let cause = format!("{} is not the directory that skye created: {why}", path.display());
+                UserError::new(create_action(target), cause)
+                    .help("choose a directory in which no other user can rename files; this one is unchanged")
+                    .into()
+            }
+        }
+    }
+}
+
+fn create_action(target: &Path) -> String {
+    format!("create the work directory in {}", target.display())
+}
+
+/// Returns the error of a call on a new directory in the target, with the remedy.
+fn create_failure(target: &Path, errno: Errno) -> UserError {
+    let error = UserError::new(create_action(target), std::io::Error::from(errno));
+    match errno {
+        Errno::ROFS => error.help("choose a directory that you can write to"),
+        Errno::ACCESS | Errno::PERM => {
+            let denial = observe::denial(&observe::Root::system(), target);
+            error.help(denial.unwrap_or_else(|| "choose a directory that you can write to".into()))
+        }
+        Errno::NOSPC | Errno::DQUOT => error.help("free some space first"),
+        Errno::MFILE => error.help("raise the limit of open files (ulimit -n)"),
+        _ => error,
+    }
+}
+
+/// Returns the same for a directory that cannot be removed.
+fn leftover(target: &Path, name: &CStr, errno: Errno) -> CreateError {
+    let UserError { action, cause, .. } = create_failure(target, errno);
+    let left = target.join(name.to_string_lossy().as_ref());
+    let cause = format!("{cause}, and {} cannot be removed", left.display());
+    let help = format!("remove it later with `skye clean {}`", target.display());
+    CreateError { error: UserError::new(action, cause).help(help), has_leftovers: true }
+}
+
+/// Opens the directory in which a work directory is made. A directory may be one to write to and not to list. Only its
+/// sync needs more.
+fn open_parent(target: &Path) -> Result<OwnedFd, Errno> {
+    let open = |access| rustix::fs::open(target, access | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
+    match open(OFlags::RDONLY) {
+        Err(Errno::ACCESS) => open(OFlags::PATH),
+        parent => parent,
+    }
+}
+
 impl WorkDirectory {
     /// Makes a work directory in `target` for files with names that `rules` produce. The number of a client is in its
     /// name and marker, and its run in the marker. Every step raises `progress`.
@@ -144,76 +238,23 @@ impl WorkDirectory {
         progress: &AtomicU64,
     ) -> Result<Self, CreateError> {
         let moved = || progress.fetch_add(1, Ordering::Relaxed);
-        let action = || format!("create the work directory in {}", target.display());
-        let fail = |errno: Errno| {
-            let error = UserError::new(action(), std::io::Error::from(errno));
-            match errno {
-                Errno::ROFS => error.help("choose a directory that you can write to"),
-                Errno::ACCESS | Errno::PERM => {
-                    let denial = observe::denial(&observe::Root::system(), target);
-                    error.help(denial.unwrap_or_else(|| "choose a directory that you can write to".into()))
-                }
-                Errno::NOSPC | Errno::DQUOT => error.help("free some space first"),
-                Errno::MFILE => error.help("raise the limit of open files (ulimit -n)"),
-                _ => error,
-            }
-        };
-        let open =
-            |access| rustix::fs::open(target, access | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
-        // A directory may be one to write to and not to list. Only its sync needs more.
-        let parent = match open(OFlags::RDONLY) {
-            Err(Errno::ACCESS) => open(OFlags::PATH),
-            parent => parent,
-        };
-        let parent = parent.map_err(fail)?;
-        let left = |name: &CStr, errno| {
-            let UserError { action, cause, .. } = fail(errno);
-            let left = target.join(name.to_string_lossy().as_ref());
-            let cause = format!("{cause}, and {} cannot be removed", left.display());
-            let help = format!("remove it later with `skye clean {}`", target.display());
-            CreateError { error: UserError::new(action, cause).help(help), has_leftovers: true }
-        };
+        let fail = |errno| create_failure(target, errno);
+        let parent = open_parent(target).map_err(fail)?;
         // The last two are for the directory and its marker: once the directory is made, neither may be
         // lacking.
         let mut reserve = spare_descriptors(&parent, removal::descriptors(&rules) + 2).map_err(fail)?;
         let before = clock_gettime(ClockId::RealtimeCoarse);
         moved();
-        let name =
-            make_unique(parent.as_fd(), client.map(|client| client.number)).map_err(|(name, errno)| {
-                // A server may have made the directory despite the error.
-                let is_refused =
-                    matches!(errno, Errno::ACCESS | Errno::PERM | Errno::ROFS | Errno::NOSPC | Errno::DQUOT);
-                let is_gone = is_refused || remove_unopened(parent.as_fd(), &name, before);
-                if is_gone { fail(errno).into() } else { left(&name, errno) }
-            })?;
+        let number = client.map(|client| client.number);
+        let name = make_unique(parent.as_fd(), number).map_err(|(name, errno)| {
+            let new = NewDirectory { target, parent: parent.as_fd(), name: &name, before };
+            new.mkdir_failure(errno)
+        })?;
         moved();
         reserve.truncate(removal::descriptors(&rules));
         let path = target.join(name.to_string_lossy().as_ref());
-        let directory = match open_new(parent.as_fd(), &name, before) {
-            Ok(directory) => directory,
-            Err(Unusable::Failed(errno)) => {
-                let mode = status(parent.as_fd(), &name).map_or(0o700, |status| status.mode);
-                let is_gone = remove_unopened(parent.as_fd(), &name, before);
-                return Err(match errno {
-                    Errno::ACCESS if is_gone && mode & 0o700 != 0o700 => {
-                        let cause = "a default ACL or the mount denies access to its owner";
-                        let help = format!(
-                            "remove the ACL (`setfacl -k {}`), or choose another directory",
-                            target.display()
-                        );
-                        UserError::new(action(), cause).help(help).into()
-                    }
-                    errno if is_gone => fail(errno).into(),
-                    errno => left(&name, errno),
-                });
-            }
-            Err(Unusable::Other(why)) => {
-                let cause = format!("{} is not the directory that skye created: {why}", path.display());
-                return Err(UserError::new(action(), cause)
-                    .help("choose a directory in which no other user can rename files; this one is unchanged")
-                    .into());
-            }
-        };
+        let new = NewDirectory { target, parent: parent.as_fd(), name: &name, before };
+        let directory = open_new(new.parent, &name, before).map_err(|reason| new.open_failure(reason))?;
         let place = Arc::new(TargetDirectory { parent, name, directory });
         // From here on the directory is known to be ours: any failure must remove it again.
         moved();
@@ -221,7 +262,7 @@ impl WorkDirectory {
             for name in [UNFINISHED_NAME, FILE_NAME] {
                 let _ = rustix::fs::unlinkat(&place.directory, name, AtFlags::empty());
             }
-            if place.remove().is_ok() { fail(errno).into() } else { left(&place.name, errno) }
+            if place.remove().is_ok() { fail(errno).into() } else { leftover(target, &place.name, errno) }
         })?;
         let entry = (Arc::downgrade(&place), rules.clone());
         if let Ok(mut all) = ALL.lock() {

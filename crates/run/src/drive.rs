@@ -117,6 +117,64 @@ impl Expected {
     }
 }
 
+/// Signs that members are not hanging.
+struct Movement {
+    /// Time of the last sign.
+    moved_ns: u64,
+    /// True if operations have ended or data has moved.
+    has_moved: bool,
+    /// Operations until then.
+    ops: u64,
+    /// How often threads had been scheduled by the last check.
+    scheduled: u64,
+    /// Time of the last wake-up of the driver.
+    awake_ns: u64,
+}
+
+impl Movement {
+    fn new(ops: u64) -> Self {
+        let now_ns = Monotonic.now_ns();
+        Self { moved_ns: now_ns, has_moved: false, ops, scheduled: 0, awake_ns: now_ns }
+    }
+
+    fn still(&self, now_ns: u64) -> Duration {
+        Duration::from_nanos(now_ns - self.moved_ns)
+    }
+
+    /// Excludes the time since the last wake-up if it is too long: no member moves while the machine or this process is
+    /// stopped.
+    fn exclude_pause(&mut self, now_ns: u64) {
+        let pause_ns = now_ns - std::mem::replace(&mut self.awake_ns, now_ns);
+        self.moved_ns += pause_ns.saturating_sub(hang_detection::POLL_MAX.as_nanos() as u64);
+    }
+
+    /// Counts CPU time of members as a sign, if there has been no other for a while.
+    fn count_cpu_time<C: Send + 'static, R: Send + 'static>(&mut self, pool: &WorkerPool<C, R>, now_ns: u64) {
+        if now_ns - self.moved_ns > NO_PROGRESS_NS {
+            let threads = pool.busy_threads();
+            let now = threads.iter().filter_map(|thread| observe::times_scheduled(*thread)).sum();
+            if std::mem::replace(&mut self.scheduled, now) != now {
+                self.moved_ns = now_ns;
+            }
+        }
+    }
+
+    /// Counts data that moved and operations that ended. Returns true if there were any.
+    fn count(&mut self, has_data_moved: bool, ops: u64, now_ns: u64) -> bool {
+        let has_moved = has_data_moved || ops != self.ops;
+        if has_moved {
+            (self.moved_ns, self.ops, self.has_moved) = (now_ns, ops, true);
+        }
+        has_moved
+    }
+
+    /// Returns the time after which members without a sign are hanging.
+    fn deadline_ns(&self, expected: Expected, stopped_ns: Option<u64>) -> u64 {
+        let timeout_ns = hang_detection::hang_timeout(self.has_moved).as_nanos() as u64;
+        expected.end_ns(stopped_ns, self.moved_ns).saturating_add(timeout_ns)
+    }
+}
+
 /// State of a phase in progress.
 pub struct RunningPhase<'a> {
     /// Raised by a signal: all workers stop, and the phase ends as partial.
@@ -196,16 +254,14 @@ impl RunningPhase<'_> {
         is_measured: bool,
     ) -> (Vec<Option<R>>, Option<UserError>) {
         let mut answers: Vec<Option<R>> = (0..pool.len()).map(|_| None).collect();
-        let mut error = None;
+        let (mut error, mut stopped_ns) = (None, None);
         let mut next_tick_ns = Monotonic.now_ns() + INTERVAL_NS;
-        let (mut moved_ns, mut ops) = (Monotonic.now_ns(), self.collected.ops);
-        let (mut has_moved, mut stopped_ns) = (false, None);
-        let mut scheduled: u64 = 0;
+        let mut movement = Movement::new(self.collected.ops);
         self.low_watermark = LowWatermark::default();
         if let Some(room) = self.meter.room() {
             room.reset();
         }
-        let mut last_check_ns = moved_ns;
+        let is_data = matches!(expected, Expected::WhileTransferring { .. });
         while pool.is_busy() {
             let mut now_ns = Monotonic.now_ns();
             let next_ns =
@@ -222,49 +278,37 @@ impl RunningPhase<'_> {
             if is_measured {
                 self.meter.woke_up(slept_ns, next_ns.max(slept_ns), now_ns);
             }
-            // No member moves while the machine or this process is stopped.
-            moved_ns += (now_ns - last_check_ns).saturating_sub(hang_detection::POLL_MAX.as_nanos() as u64);
-            last_check_ns = now_ns;
+            movement.exclude_pause(now_ns);
             if self.interrupt.load(Ordering::Relaxed) && !self.stop.swap(true, Ordering::Relaxed) {
                 stopped_ns = Some(now_ns);
             }
             if is_measured && now_ns >= self.meter.next_sample_ns() {
                 self.meter.sample(now_ns);
             }
-            if error.is_none()
-                && let Some(shortage) = self.shortage()
-            {
+            if let Some(shortage) = self.shortage().filter(|_| error.is_none()) {
                 self.stop.store(true, Ordering::Relaxed);
                 (error, stopped_ns) = (Some(shortage), Some(now_ns));
             }
             if now_ns >= next_tick_ns {
-                let still = Duration::from_nanos(now_ns - moved_ns);
-                let is_data = matches!(expected, Expected::WhileTransferring { .. });
-                let data_moved = self.tick(now_ns, still, is_measured, is_data);
+                let still = movement.still(now_ns);
+                let has_data_moved = self.tick(now_ns, still, is_measured, is_data);
                 // Measured work can end as soon as it is enough; a sync takes as long as it takes.
                 let can_end = is_measured && !is_data;
                 if can_end && self.has_enough(now_ns) && !self.stop.swap(true, Ordering::Relaxed) {
                     stopped_ns = Some(now_ns);
                 }
-                // This check runs only if nothing else moves.
-                if expected.counts_cpu_time() && now_ns - moved_ns > NO_PROGRESS_NS {
-                    let threads = pool.busy_threads();
-                    let now = threads.iter().filter_map(|thread| observe::times_scheduled(*thread)).sum();
-                    if std::mem::replace(&mut scheduled, now) != now {
-                        moved_ns = now_ns;
-                    }
+                if expected.counts_cpu_time() {
+                    movement.count_cpu_time(pool, now_ns);
                 }
-                if data_moved || ops != self.collected.ops {
+                if movement.count(has_data_moved, self.collected.ops, now_ns) {
                     hang_detection::record_pause(still);
-                    (moved_ns, ops, has_moved) = (now_ns, self.collected.ops, true);
                 }
                 next_tick_ns = now_ns + INTERVAL_NS - (now_ns - next_tick_ns) % INTERVAL_NS;
             }
-            let timeout_ns = hang_detection::hang_timeout(has_moved).as_nanos() as u64;
-            if now_ns > expected.end_ns(stopped_ns, moved_ns).saturating_add(timeout_ns) {
+            if now_ns > movement.deadline_ns(expected, stopped_ns) {
                 self.stop.store(true, Ordering::Relaxed);
-                let still_for = Duration::from_nanos(now_ns - moved_ns);
-                error = Some(hang_detection::hangs("go on", &pool.busy_threads(), still_for));
+                let still = movement.still(now_ns);
+                error = Some(hang_detection::hangs("go on", &pool.busy_threads(), still));
                 break;
             }
         }
