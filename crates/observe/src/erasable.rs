@@ -74,18 +74,7 @@ pub fn obstacles(root: &Root, name: &str, device: Option<BorrowedFd<'_>>, progre
         }
     }
     if place.is_partition {
-        let disk = place.disk_name();
-        let whole = crate::holding::parts(root, &mounts.visible, disk);
-        let uses = whole.iter().filter(|part| part.name == disk).flat_map(|part| &part.uses);
-        found.uses.extend(uses.map(|use_| format!("its disk {disk} {use_}")));
-        if let Some(disk) = SysfsDevice::by_name(root, disk) {
-            let on_disk = above(root, &backing_pairs(root), &disk);
-            found
-                .uses
-                .extend(on_disk.into_iter().map(|above| format!("{above} is on its disk {}", disk.name)));
-            found.uses.extend(overlapping(root, &disk, &place));
-            family.push(disk);
-        }
+        family.extend(whole_disk(root, &place, &mounts.visible, &mut found));
     }
     other_paths(root, &place, &mut found);
     let exported = exported(root);
@@ -116,6 +105,24 @@ pub fn obstacles(root: &Root, name: &str, device: Option<BorrowedFd<'_>>, progre
     found.hidden.extend(opened.is_incomplete.then(|| "/proc does not list this process".to_owned()));
     found.hidden.extend(root.failure().map(str::to_owned));
     found
+}
+
+/// Adds the uses of the disk of a partition, and returns that disk.
+fn whole_disk(
+    root: &Root,
+    partition: &SysfsDevice,
+    mounts: &[VisibleMount],
+    found: &mut Obstacles,
+) -> Option<SysfsDevice> {
+    let name = partition.disk_name();
+    let whole = parts(root, mounts, name);
+    let uses = whole.iter().filter(|part| part.name == name).flat_map(|part| &part.uses);
+    found.uses.extend(uses.map(|use_| format!("its disk {name} {use_}")));
+    let disk = SysfsDevice::by_name(root, name)?;
+    let on_disk = above(root, &backing_pairs(root), &disk);
+    found.uses.extend(on_disk.into_iter().map(|above| format!("{above} is on its disk {}", disk.name)));
+    found.uses.extend(overlapping(root, &disk, partition));
+    Some(disk)
 }
 
 /// Returns the clause on processes of which something cannot be read.
@@ -235,47 +242,15 @@ fn loops(
     mounts: &[VisibleMount],
     found: &mut Obstacles,
 ) -> Option<(FileId, Option<LoopFile>)> {
-    let names = root.list("sys/class/block").into_iter().filter(|name| name.starts_with("loop"));
-    let attached = names.filter(|name| root.exists(&format!("sys/class/block/{name}/loop/backing_file")));
-    let query = |name: &str| -> Option<Backing> {
-        let file = root.open(&format!("dev/{name}"))?;
-        let found = BlockDevice::from_fd(file.as_fd()).ok()?;
-        let is_it = SysfsDevice::by_name(root, name).map(|place| numbers(root, &place))
-            == Some((found.major, found.minor));
-        backing(file).filter(|_| is_it)
-    };
     let disk = place.disk_name();
-    // The path may lead to another device by now.
-    let own = disk.starts_with("loop").then(|| backing(device)).flatten();
-    if disk.starts_with("loop") && own.is_none() {
-        found.hidden.push(format!("the backing file of {disk} is unknown"));
-    }
-    let is_on_file = |backing: &Backing| backing.numbers == (0, 0);
-    let file = own.filter(is_on_file).and_then(|own| LoopFile::find(root, disk, own));
-    match (own, &file) {
-        (None, _) => {}
-        (Some(own), _) if !is_on_file(&own) => {
-            found.uses.push("it is a loop device on another device: choose that one".into());
-        }
-        (_, None) => {
-            let path = loop_path(root, disk).unwrap_or_default();
-            found.unresolved.push(format!(
-                "its backing file {} has no path: the file is deleted, or its mount is gone or hidden",
-                path.display()
-            ));
-        }
-        (_, Some(file)) if !file.is_unique => {
-            found
-                .uses
-                .push("its backing file is on an overlay or a server, and may have another path".into());
-        }
-        _ => {}
-    }
-    let mut others: Vec<_> = attached.filter(|name| name != disk).collect();
+    let names = root.list("sys/class/block").into_iter().filter(|name| name.starts_with("loop"));
+    let own = own_backing(root, device, disk, found);
+    let is_attached = |name: &str| root.exists(&format!("sys/class/block/{name}/loop/backing_file"));
+    let mut others: Vec<_> = names.filter(|name| is_attached(name) && name != disk).collect();
     while let Some(name) = others.pop() {
-        let Some(other) = query(&name) else {
+        let Some(other) = backing_by_name(root, &name) else {
             // It may have been detached since.
-            if root.exists(&format!("sys/class/block/{name}/loop/backing_file")) {
+            if is_attached(&name) {
                 found.hidden.push(format!("the backing file of {name} is unknown"));
             }
             continue;
@@ -287,7 +262,7 @@ fn loops(
         {
             found.uses.push(format!("{name} is on {}", below.name));
         }
-        let Some(own) = own else { continue };
+        let Some((own, file)) = &own else { continue };
         if own.file == other.file {
             found.uses.push(format!("{name} has the same backing file"));
             continue;
@@ -301,18 +276,68 @@ fn loops(
             || other.file.device.0 != 0 && !mounts.iter().any(|seen| is_fuse_at(seen, other.file.device)),
             |theirs| theirs.is_unique,
         );
-        let ends = [(disk, &file), (&name, &theirs)].map(|(name, file)| ends(root, name, file.as_ref()));
+        let ends = [(disk, file), (&name, &theirs)].map(|(name, file)| ends(root, name, file.as_ref()));
         if is_unique || !may_be_equal(&ends) {
             continue;
         }
-        if query(&name) == Some(other) {
+        if backing_by_name(root, &name) == Some(other) {
             found.uses.push(format!("{name} may have the same backing file, by another path"));
         } else {
             // Its sizes may be of no file, or of the next one.
             others.push(name);
         }
     }
-    own.map(|own| (own.file, file))
+    own.map(|(own, file)| (own.file, file))
+}
+
+/// Returns the backing of the loop device itself, and its file. Adds the reasons why other paths may lead to that file.
+fn own_backing(
+    root: &Root,
+    device: BorrowedFd<'_>,
+    disk: &str,
+    found: &mut Obstacles,
+) -> Option<(Backing, Option<LoopFile>)> {
+    if !disk.starts_with("loop") {
+        return None;
+    }
+    // The path may lead to another device by now.
+    let Some(own) = backing(device) else {
+        found.hidden.push(format!("the backing file of {disk} is unknown"));
+        return None;
+    };
+    if !is_on_file(&own) {
+        found.uses.push("it is a loop device on another device: choose that one".into());
+        return Some((own, None));
+    }
+    let file = LoopFile::find(root, disk, own);
+    match file {
+        None => {
+            let path = loop_path(root, disk).unwrap_or_default();
+            found.unresolved.push(format!(
+                "its backing file {} has no path: the file is deleted, or its mount is gone or hidden",
+                path.display()
+            ));
+        }
+        Some(file) if !file.is_unique => {
+            found.uses.push("its backing file is on an overlay or a server, and may have another path".into())
+        }
+        Some(_) => {}
+    }
+    Some((own, file))
+}
+
+/// Returns the backing of the loop device of this name.
+fn backing_by_name(root: &Root, name: &str) -> Option<Backing> {
+    let file = root.open(&format!("dev/{name}"))?;
+    let opened = BlockDevice::from_fd(file.as_fd()).ok()?;
+    let place = SysfsDevice::by_name(root, name);
+    let is_it = place.map(|place| numbers(root, &place)) == Some((opened.major, opened.minor));
+    backing(file).filter(|_| is_it)
+}
+
+/// Returns true for a loop device on a file, which has no device numbers.
+fn is_on_file(backing: &Backing) -> bool {
+    backing.numbers == (0, 0)
 }
 
 /// Returns true for a mount of FUSE with these device numbers.
