@@ -184,20 +184,7 @@ fn timing(spec: &DiskSpec) -> Option<Timing> {
 }
 
 fn build(spec: &DiskSpec, journal: &mut Journal, server: &mut Option<Server>) -> Result<Layer, UserError> {
-    if (spec.with_overlay || spec.daemon.is_some()) && spec.file_system.is_none() {
-        return Err(UserError::new("mount a layer on a disk", "it has no file system").help("add fs=NAME"));
-    }
-    let is_limited =
-        spec.throttle != Throttle::default() || spec.requests.is_some() || spec.dirty_max_bytes.is_some();
-    if spec.is_striped && (is_limited || matches!(spec.on, DiskBacking::Fuse(_))) {
-        return Err(UserError::new(
-            "create two striped devices",
-            "they have limits, or a server with one file",
-        )
-        .help("limit the disk below (on.read_iops=100), or put a disk over the server (on on.over)"));
-    }
-    // A file in memory is in the page cache.
-    let is_direct = !spec.is_buffered && !matches!(spec.on, DiskBacking::Memory);
+    check(spec)?;
     let mut lower_layer = None;
     let image = match &spec.on {
         DiskBacking::Memory => {
@@ -208,13 +195,9 @@ fn build(spec: &DiskSpec, journal: &mut Journal, server: &mut Option<Server>) ->
             let device = zram::make(journal, spec.bytes + spec.bytes / 16 + FILE_SYSTEM_BYTES)?;
             make_file_system(journal, "ext4", "", &[device.clone().into()], true)?;
             let mounted = journal.mount("ext4", &device, "")?;
-            let directory = journal.directory_in(&mounted)?;
-            journal.file_in(&directory, "image", spec.bytes)?
+            image_in(&mounted, spec, journal)?
         }
-        DiskBacking::Directory(directory) => {
-            let directory = journal.directory_in(directory)?;
-            journal.file_in(&directory, "image", spec.bytes)?
-        }
+        DiskBacking::Directory(directory) => image_in(directory, spec, journal)?,
         DiskBacking::Fuse(served) => {
             let served = FuseSpec { file_bytes: Some(spec.bytes), ..(**served).clone() };
             let server = server.insert(Server::mount(journal, &served, Faults::default())?);
@@ -227,8 +210,7 @@ fn build(spec: &DiskSpec, journal: &mut Journal, server: &mut Option<Server>) ->
                 UserError::new("create a disk on a disk", "the lower disk has no file system")
                     .help("add on.fs=NAME")
             })?;
-            let directory = journal.directory_in(mounted)?;
-            journal.file_in(&directory, "image", spec.bytes)?
+            image_in(mounted, spec, journal)?
         }
     };
     let mut images = vec![image];
@@ -237,39 +219,63 @@ fn build(spec: &DiskSpec, journal: &mut Journal, server: &mut Option<Server>) ->
     }
     if let Some(file_system) = &spec.file_system {
         let striped = if spec.is_striped { "-d raid0 -m raid1" } else { "" };
-        make_file_system(
-            journal,
-            file_system,
-            &[&spec.mkfs_options, striped].join(" "),
-            &images,
-            spec.is_on_zram(),
-        )?;
+        let options = [&spec.mkfs_options, striped].join(" ");
+        make_file_system(journal, file_system, &options, &images, spec.is_on_zram())?;
     }
+    // A file in memory is in the page cache.
+    let is_direct = !spec.is_buffered && !matches!(spec.on, DiskBacking::Memory);
     let mut devices = Vec::new();
     for image in &images {
         devices.push(LoopDevice::attach(journal, image, is_direct)?);
     }
-    let (image, device) = (images.swap_remove(0), devices.remove(0));
-    let mounted = match &spec.file_system {
-        Some(file_system) => {
-            let mut options = spec.mount_options.clone();
-            let device = device.path();
-            for other in &devices {
-                options = format!("{options},device={}", other.path().display());
-            }
-            let options = options.trim_start_matches(',');
-            let mut at = journal.mount(file_system, &device.to_string_lossy(), options)?;
-            if spec.with_overlay {
-                at = mount_overlay(journal, &at)?;
-            }
-            if let Some(daemon) = spec.daemon {
-                at = mount_daemon(journal, daemon, &at)?;
-            }
-            Some(at)
-        }
-        None => None,
-    };
-    Ok(Layer { device, image, mounted, lower_layer })
+    let mounted = mount(spec, &devices, journal)?;
+    Ok(Layer { device: devices.swap_remove(0), image: images.swap_remove(0), mounted, lower_layer })
+}
+
+/// Refuses a disk whose parts do not go together.
+fn check(spec: &DiskSpec) -> Result<(), UserError> {
+    if (spec.with_overlay || spec.daemon.is_some()) && spec.file_system.is_none() {
+        return Err(UserError::new("mount a layer on a disk", "it has no file system").help("add fs=NAME"));
+    }
+    let is_limited =
+        spec.throttle != Throttle::default() || spec.requests.is_some() || spec.dirty_max_bytes.is_some();
+    if spec.is_striped && (is_limited || matches!(spec.on, DiskBacking::Fuse(_))) {
+        return Err(UserError::new(
+            "create two striped devices",
+            "they have limits, or a server with one file",
+        )
+        .help("limit the disk below (on.read_iops=100), or put a disk over the server (on on.over)"));
+    }
+    Ok(())
+}
+
+/// Makes the image of a disk, in a new directory below `directory`.
+fn image_in(directory: &Path, spec: &DiskSpec, journal: &mut Journal) -> Result<PathBuf, UserError> {
+    let directory = journal.directory_in(directory)?;
+    journal.file_in(&directory, "image", spec.bytes)
+}
+
+/// Mounts the file system of the devices, with the layers over it. Returns the path of the topmost, or `None` without
+/// a file system.
+fn mount(
+    spec: &DiskSpec,
+    devices: &[LoopDevice],
+    journal: &mut Journal,
+) -> Result<Option<PathBuf>, UserError> {
+    let (Some(file_system), [first, others @ ..]) = (&spec.file_system, devices) else { return Ok(None) };
+    let mut options = spec.mount_options.clone();
+    for other in others {
+        options = format!("{options},device={}", other.path().display());
+    }
+    let options = options.trim_start_matches(',');
+    let mut at = journal.mount(file_system, &first.path().to_string_lossy(), options)?;
+    if spec.with_overlay {
+        at = mount_overlay(journal, &at)?;
+    }
+    if let Some(daemon) = spec.daemon {
+        at = mount_daemon(journal, daemon, &at)?;
+    }
+    Ok(Some(at))
 }
 
 /// Mounts an overlay whose layers all lie in the file system that is mounted at that path. They go with that file

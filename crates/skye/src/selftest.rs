@@ -57,29 +57,72 @@ pub fn selftest(arguments: &SelfTestArguments) -> CommandResult {
         elapsed_ns: 0,
     };
     let bench = Bench::new(machine.is_root, machine.cpus, arguments, interruption.clone())?;
-    let mut shows_text = !arguments.json.as_deref().is_some_and(outputs::is_stdout);
-    if shows_text {
+    let mut output = Output {
+        style,
+        shows_text: !arguments.json.as_deref().is_some_and(outputs::is_stdout),
+        has_file: arguments.json.is_some(),
+        result: Ok(()),
+    };
+    if output.shows_text {
         terminal::print_line(&text::selftest::title(&selftest, &style))?;
     }
     // The order differs each time: what one case leaves behind must not always meet the same case.
     let mut order: Vec<&Case> = cases.iter().collect();
     fastrand::Rng::with_seed(selftest.seed).shuffle(&mut order);
     let started = Instant::now();
+    measure_cases(&order, &bench, &interruption, &mut selftest, &mut output);
+    in_order(&mut selftest, &cases);
+    selftest.score = Score::from_results(&selftest.answers);
+    selftest.elapsed_ns = started.elapsed().as_nanos() as u64;
+    output.print(&text::selftest::summary(&selftest, &style));
+    if let Some(path) = &arguments.json {
+        outputs::write(path, report::json::write_selftest(&selftest))?;
+    }
+    output.result?;
+    Ok(interruption.exit_code().unwrap_or_else(|| code(&selftest)))
+}
+
+/// Text on stdout, until nobody reads it.
+struct Output {
+    style: text::Style,
+    shows_text: bool,
+    /// True if the results also go to a file. A user who asked for it gets it, even if nobody reads stdout.
+    has_file: bool,
+    /// Result of the last line.
+    result: Result<(), Failure>,
+}
+
+impl Output {
+    fn print(&mut self, text: &str) {
+        if self.shows_text {
+            self.result = terminal::print_line(text);
+            self.shows_text = self.result.is_ok();
+        }
+    }
+
+    /// Returns true if nobody gets the results.
+    fn is_useless(&self) -> bool {
+        self.result.is_err() && !self.has_file
+    }
+}
+
+/// Measures the cases, and shows the answers of each. After a signal, the other cases are missing.
+fn measure_cases(
+    order: &[&Case],
+    bench: &Bench<'_>,
+    interruption: &Interruption,
+    selftest: &mut SelfTest,
+    output: &mut Output,
+) {
     let view = LiveView::new(false);
-    let mut reader = Ok(());
     for (index, case) in order.iter().enumerate() {
         view.preparing(&format!("{} of {}  {}: {}", index + 1, order.len(), case.name, case.injected_limit));
         let ended = bench.measure(case);
         selftest.left.extend(ended.left);
         match ended.measured {
             CaseOutcome::Answered(answers) => {
-                let case_text = text::selftest::case(&answers, &style);
+                output.print(&text::selftest::case(&answers, &output.style));
                 selftest.answers.extend(answers);
-                if shows_text {
-                    reader = terminal::print_line(&case_text);
-                    // A user who asked for a file gets it, even if nobody reads stdout.
-                    shows_text = reader.is_ok();
-                }
             }
             CaseOutcome::Missing(missing) => selftest.missing.push(missing),
             CaseOutcome::Interrupted => {
@@ -93,22 +136,11 @@ pub fn selftest(arguments: &SelfTestArguments) -> CommandResult {
                 break;
             }
         }
-        if reader.is_err() && arguments.json.is_none() {
+        if output.is_useless() {
             break;
         }
     }
     terminal::remove_live();
-    in_order(&mut selftest, &cases);
-    selftest.score = Score::from_results(&selftest.answers);
-    selftest.elapsed_ns = started.elapsed().as_nanos() as u64;
-    if shows_text {
-        reader = terminal::print_line(&text::selftest::summary(&selftest, &style));
-    }
-    if let Some(path) = &arguments.json {
-        outputs::write(path, report::json::write_selftest(&selftest))?;
-    }
-    reader?;
-    Ok(interruption.exit_code().unwrap_or_else(|| code(&selftest)))
 }
 
 /// Returns the exit code. A failed case, or one that left something, is worse than a wrong name. No answers at all are

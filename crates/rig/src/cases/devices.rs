@@ -26,6 +26,7 @@ fn slow_to_flush() -> FuseSpec {
 
 pub(super) fn cases() -> Vec<Case> {
     let mut cases = throttles();
+    cases.extend(kernel_limits());
     cases.extend(times());
     cases.extend(flushes());
     cases.extend(disturbed_cases());
@@ -90,6 +91,12 @@ fn throttles() -> Vec<Case> {
         .options(long.clone())
         .test("read:rnd4k:q64", &[IoThrottle])
         .at(1700.0),
+    ]
+}
+
+/// Returns the cases with limits of dirty pages and of requests.
+fn kernel_limits() -> Vec<Case> {
+    vec![
         Case::new(
             "dirty-pages",
             "16 MiB of dirty pages on a device that writes 100 MB/s",
