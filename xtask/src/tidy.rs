@@ -5,6 +5,7 @@
 mod crates;
 mod dependencies;
 mod english;
+mod functions;
 mod pages;
 mod prose;
 mod source;
@@ -74,6 +75,10 @@ pub const RULES: &[Rule] = &[
     Rule { requirement: "sentences of doc comments are short", check: prose::lengths },
     Rule { requirement: "names and sentences have the words of the field", check: english::words },
     Rule { requirement: "no unfinished code", check: source::banned_words },
+    Rule {
+        requirement: "functions are short, unless they are one match or one literal",
+        check: functions::lengths,
+    },
     Rule { requirement: "files can be read in one sitting", check: text::length },
     Rule { requirement: "no line ends in blanks", check: text::trailing_blanks },
     Rule { requirement: "every preset is documented", check: text::presets },

@@ -264,7 +264,7 @@ fn run(
 /// Operations of a test, within the bytes that the run may still write.
 struct Reserved {
     ops: u64,
-    /// Bytes that nobody else may take until the workers have ended.
+    /// Bytes that no other test may write until the workers have ended.
     bytes: u64,
     /// True if these are fewer operations than planned.
     is_cut: bool,

@@ -82,11 +82,11 @@ pub fn selftest(arguments: &SelfTestArguments) -> CommandResult {
     Ok(interruption.exit_code().unwrap_or_else(|| code(&selftest)))
 }
 
-/// Text on stdout, until nobody reads it.
+/// Text on stdout, as long as it is read.
 struct Output {
     style: text::Style,
     shows_text: bool,
-    /// True if the results also go to a file. A user who asked for it gets it, even if nobody reads stdout.
+    /// True if the results also go to a file, which is written even if stdout is closed.
     has_file: bool,
     /// Result of the last line.
     result: Result<(), Failure>,
@@ -100,7 +100,7 @@ impl Output {
         }
     }
 
-    /// Returns true if nobody gets the results.
+    /// Returns true if no user gets the results.
     fn is_useless(&self) -> bool {
         self.result.is_err() && !self.has_file
     }

@@ -33,7 +33,7 @@ const MAY_READ_AND_WRITE: &[(&str, &str)] = &[
     ("crates/rig/src/step.rs", "lines of a journal, of types that it has alone"),
 ];
 /// Files of tests below `src`.
-const TESTS: &[&str] = &["/fixtures.rs", "/tests.rs", "/tests/", "/sample.rs"];
+pub(super) const TESTS: &[&str] = &["/fixtures.rs", "/tests.rs", "/tests/", "/sample.rs", "/sample/"];
 /// Where unsafe code may stand.
 const MAY_BE_UNSAFE: &[&str] = &[
     "crates/engine/",
@@ -78,7 +78,7 @@ const SENTENCE_WORDS_MIN: usize = 5;
 /// Lines above an `unsafe` in which its reason must begin.
 const SAFETY_LINES: usize = 8;
 
-fn allowed(file: &File, places: &[&str]) -> bool {
+pub(super) fn allowed(file: &File, places: &[&str]) -> bool {
     places.iter().any(|place| match place.starts_with('/') {
         true => file.path.contains(place),
         false => file.path.starts_with(place),
@@ -133,7 +133,7 @@ pub(super) fn formats(tree: &Tree) -> Vec<String> {
 }
 
 /// Returns the code of a file before its tests.
-fn before_tests(text: &str) -> &str {
+pub(super) fn before_tests(text: &str) -> &str {
     text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default()
 }
 

@@ -70,7 +70,7 @@ pub(super) fn resident_share(files: &[OwnedFd], part: &Range<u64>) -> Option<(f6
 struct Preparation {
     data: DataWork,
     mode: CacheMode,
-    /// True if the files are others', and are only read.
+    /// True if skye has not made the files, and only reads them.
     is_existing: bool,
     interrupt: Arc<AtomicBool>,
 }
@@ -123,7 +123,7 @@ impl Preparation {
         if self.data.direct { !self.is_existing } else { self.mode == CacheMode::Cold }
     }
 
-    /// Makes a file durable, or truncates it if the test writes it anew.
+    /// Makes a file durable, or truncates it if the test is `fresh`.
     fn write_back(&self, file: &OwnedFd) -> Result<()> {
         if self.data.fresh {
             // The old blocks are free once the truncation is durable, and freeing them is no part of the

@@ -185,7 +185,7 @@ impl Line {
         self.option("--cache", cache.map(str::to_owned))
     }
 
-    /// Notes that a job with a time may end otherwise than in fio. `words` are those of its test.
+    /// Notes that a job with a time may end earlier or later than in fio. `words` are those of its test.
     fn note_end(&mut self, job: &Job, words: &[&str], is_counted: bool) -> Result<(), String> {
         if job.value("runtime").is_none() {
             return Ok(());
