@@ -150,11 +150,12 @@ pub fn merged_to(intervals: Vec<Interval>, most: usize) -> Vec<Interval> {
 
 /// Adds an interval to the one before it.
 fn absorb(last: &mut Interval, next: Interval) {
-    last.length_ns = last.length_ns.saturating_add(next.length_ns);
-    last.ops = last.ops.saturating_add(next.ops);
-    last.bytes = last.bytes.saturating_add(next.bytes);
-    merge_buckets(&mut last.histogram, &next.histogram);
-    match (&mut last.frame, next.frame) {
+    let Interval { start_ns: _, length_ns, ops, bytes, histogram, frame } = next;
+    last.length_ns = last.length_ns.saturating_add(length_ns);
+    last.ops = last.ops.saturating_add(ops);
+    last.bytes = last.bytes.saturating_add(bytes);
+    merge_buckets(&mut last.histogram, &histogram);
+    match (&mut last.frame, frame) {
         (Some(sum), Some(frame)) => add_frame(sum, &frame),
         (none, frame) => *none = none.take().or(frame),
     }
@@ -265,11 +266,13 @@ impl Collector {
         while INTERVAL_NS * self.merged < interval.length_ns && self.merged < MERGED_MAX {
             self.merge_neighbours();
         }
-        let middle_ns = shift_ns.saturating_add(interval.start_ns).saturating_add(interval.length_ns / 2);
+        // Counters of several machines do not add up.
+        let Interval { start_ns, length_ns, ops, bytes, histogram, frame: _ } = interval;
+        let middle_ns = shift_ns.saturating_add(*start_ns).saturating_add(length_ns / 2);
         let sum = self.interval(middle_ns);
-        sum.ops = sum.ops.saturating_add(interval.ops);
-        sum.bytes = sum.bytes.saturating_add(interval.bytes);
-        merge_buckets(&mut sum.histogram, &interval.histogram);
+        sum.ops = sum.ops.saturating_add(*ops);
+        sum.bytes = sum.bytes.saturating_add(*bytes);
+        merge_buckets(&mut sum.histogram, histogram);
     }
 
     /// Returns the intervals so far, on the time axis.
@@ -348,14 +351,15 @@ fn merge_buckets(into: &mut Vec<(u64, u64)>, other: &[(u64, u64)]) {
 
 /// Adds one frame to another; states such as dirty pages come from the later one.
 pub fn add_frame(sum: &mut Frame, frame: &Frame) {
-    for (sum, device) in sum.devices.iter_mut().zip(&frame.devices) {
+    let Frame { devices, cpu, workers, own_io, dirtied_bytes, dirty_bytes, writeback_bytes } = frame;
+    for (sum, device) in sum.devices.iter_mut().zip(devices) {
         *sum = sum.each(device, u64::saturating_add);
     }
-    sum.cpu = sum.cpu.each(&frame.cpu, u64::saturating_add);
-    sum.workers = sum.workers.each(&frame.workers, u64::saturating_add);
-    sum.own_io = sum.own_io.each(&frame.own_io, u64::saturating_add);
-    sum.dirtied_bytes = sum.dirtied_bytes.zip(frame.dirtied_bytes).map(|(sum, more)| sum + more);
-    (sum.dirty_bytes, sum.writeback_bytes) = (frame.dirty_bytes, frame.writeback_bytes);
+    sum.cpu = sum.cpu.each(cpu, u64::saturating_add);
+    sum.workers = sum.workers.each(workers, u64::saturating_add);
+    sum.own_io = sum.own_io.each(own_io, u64::saturating_add);
+    sum.dirtied_bytes = sum.dirtied_bytes.zip(*dirtied_bytes).map(|(sum, more)| sum + more);
+    (sum.dirty_bytes, sum.writeback_bytes) = (*dirty_bytes, *writeback_bytes);
 }
 
 #[cfg(test)]

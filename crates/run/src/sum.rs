@@ -8,6 +8,8 @@
 //! Tests on files go in rounds that all clients begin together. Each round counts from the last start until its first client is
 //! done; the rate of a client is taken as even within a round. If these times are less than a tenth of all, each round
 //! counts until its last client is done.
+//!
+//! Every sum names all fields of a record: a new one compiles only with a decision about its sum.
 
 use std::collections::HashMap;
 
@@ -165,6 +167,7 @@ impl ClientAggregate {
         let (status, reason) = combined_status(parts, planned);
         let untried = untried(phase, repetition, status, "");
         let Some(first) = parts.first() else { return (PhaseRecord { reason, ..untried }, self.parts) };
+        let PhaseRecord { id, spec, name, handle, group, .. } = untried;
         let mut counts = counts(parts);
         counts.start_ns = self.origin_ns.saturating_sub(run_start_ns);
         let collected = std::mem::take(&mut self.collected);
@@ -175,40 +178,31 @@ impl ClientAggregate {
         };
         let steps = std::mem::take(&mut self.steps).into_iter().map(whole_step).collect();
         let figures = Figures { together: Some(self.totals(&figures, planned)), steps, ..figures };
-        let records = || parts.iter().map(|part| &part.measured.record);
-        let total = |of: fn(&WorkloadRecord) -> u64| {
-            records().map(|record| of(&record.workload)).fold(0, u64::saturating_add)
-        };
-        let mut features: Vec<String> = Vec::new();
-        for feature in records().flat_map(|record| &record.engine.features) {
-            if !features.contains(feature) {
-                features.push(feature.clone());
-            }
-        }
         let label = match (parts.len() as u32, planned) {
             (there, planned) if there < planned => {
                 format!("{} ×{there} of {planned}", phase.workload.label())
             }
             _ => plan.label_of(phase),
         };
-        let own = &first.measured.record;
+        let notes = notes_of(parts, counts.ops);
         let record = PhaseRecord {
+            id,
+            spec,
+            name,
             label,
-            workload: WorkloadRecord {
-                size_bytes: total(|workload| workload.size_bytes),
-                files: total(|workload| workload.files),
-                rate_ops_per_second: all(records().map(|record| record.workload.rate_ops_per_second))
-                    .map(|rates| rates.iter().sum()),
-                ..own.workload.clone()
-            },
-            engine: EngineRecord { features, mean_batch: None, idle_slots: None, ..own.engine.clone() },
+            handle,
+            group,
+            repetition,
+            workload: workload(&first.measured.record.workload, parts),
+            engine: engine(&first.measured.record.engine, parts),
+            status,
             reason,
             hosts: parts.iter().map(Part::share).collect(),
-            judged: Judgement { notes: notes_of(parts, counts.ops), ..Judgement::default() },
             counts,
             figures,
             seen: combined_observations(parts),
-            ..untried
+            // Both are judged after the sum.
+            judged: Judgement { notes, sensitivity: None, verdict: None },
         };
         (record, self.parts)
     }
@@ -232,6 +226,47 @@ impl ClientAggregate {
 
 fn whole_step((step, latencies): (Step, Distribution)) -> Step {
     Step { latency_ns: latencies.latency(), histogram: latencies.encoded(), ..step }
+}
+
+/// Returns the test of all clients together: that of the first on the data of all.
+fn workload(first: &WorkloadRecord, parts: &[Part]) -> WorkloadRecord {
+    let records = || parts.iter().map(|part| &part.measured.record.workload);
+    let total = |of: fn(&WorkloadRecord) -> u64| records().map(of).fold(0, u64::saturating_add);
+    let mut sum = first.clone();
+    let WorkloadRecord {
+        size_bytes,
+        files,
+        rate_ops_per_second,
+        // These are the same on all clients.
+        verb: _,
+        pattern: _,
+        block_bytes: _,
+        iodepth: _,
+        threads: _,
+        direct: _,
+        sync: _,
+        order: _,
+        arrival: _,
+        compress_percent: _,
+        dedupe_percent: _,
+        cache: _,
+    } = &mut sum;
+    *size_bytes = total(|workload| workload.size_bytes);
+    *files = total(|workload| workload.files);
+    *rate_ops_per_second =
+        all(records().map(|workload| workload.rate_ops_per_second)).map(|rates| rates.iter().sum());
+    sum
+}
+
+/// Returns the engine of the first client, with the features of all. Means over its visits and its threads have no sum.
+fn engine(first: &EngineRecord, parts: &[Part]) -> EngineRecord {
+    let mut features: Vec<String> = Vec::new();
+    for feature in parts.iter().flat_map(|part| &part.measured.record.engine.features) {
+        if !features.contains(feature) {
+            features.push(feature.clone());
+        }
+    }
+    EngineRecord { name: first.name.clone(), features, mean_batch: None, idle_slots: None }
 }
 
 /// Returns all values; `None` if one is not known.
@@ -274,18 +309,21 @@ fn counts(parts: &[Part]) -> Counts {
     let records = || parts.iter().map(|part| &part.measured.record.counts);
     let total = |of: fn(&Counts) -> u64| records().map(of).fold(0, u64::saturating_add);
     Counts {
+        // Both follow from the clocks of all clients.
+        start_ns: 0,
+        elapsed_ns: 0,
         ops: total(|counts| counts.ops),
         bytes: total(|counts| counts.bytes),
         app_bytes_read: total(|counts| counts.app_bytes_read),
         app_bytes_written: total(|counts| counts.app_bytes_written),
         passes: records().map(|counts| counts.passes).sum::<f64>() / parts.len() as f64,
         verified_blocks: total(|counts| counts.verified_blocks),
+        short_calls: 0,
         direct_refused: records().any(|counts| counts.direct_refused),
         start_delay_ns: records().filter_map(|counts| counts.start_delay_ns).max(),
         write_limit_bytes: records()
             .filter_map(|counts| counts.write_limit_bytes)
             .reduce(u64::saturating_add),
-        ..Counts::default()
     }
 }
 
@@ -338,11 +376,18 @@ fn device(uses: &[&DeviceUse]) -> Option<DeviceUse> {
     // Bytes of the test per byte of the device add up.
     let app = all(uses.iter().map(|device| device.bytes_per_app_byte.map(f64::recip)));
     let app = app.map(|app| app.iter().sum::<f64>()).filter(|app| app.is_normal());
+    let DeviceUse { name, bytes_read, bytes_written, operations, flushes, .. } = most.clone();
     Some(DeviceUse {
-        foreign_share: own.map(|own| (1.0 - own / moved(most)).clamp(0.0, 1.0)),
+        name,
+        bytes_read,
+        bytes_written,
+        operations,
+        flushes,
+        mean_request_bytes: most.mean_request_bytes,
         bytes_per_app_byte: app.map(f64::recip),
+        leaf_amplification: most.leaf_amplification,
+        foreign_share: own.map(|own| (1.0 - own / moved(most)).clamp(0.0, 1.0)),
         other_bytes_per_second: None,
-        ..most.clone()
     })
 }
 
@@ -350,43 +395,69 @@ fn device(uses: &[&DeviceUse]) -> Option<DeviceUse> {
 /// average, other processes, their device, and the limits that hold all clients together. Counters of several machines do
 /// not add up.
 fn combined_observations(parts: &[Part]) -> Observations {
-    let Some(first) = parts.first() else { return Observations::default() };
-    let wait_channels = wait_channels(parts);
-    if parts.iter().any(|part| machine_of(&part.name) != machine_of(&first.name)) {
-        return Observations { wait_channels, ..Observations::default() };
-    }
-    let observations = || parts.iter().map(|part| &part.measured.record.seen);
-    let system = all(observations().map(|observations| observations.system.as_ref())).and_then(|systems| {
-        let first = *systems.first()?;
-        let is_shared = |cap: &&Cap| systems.iter().all(|system| system.caps.contains(cap));
-        Some(SystemUse {
-            caps: first.caps.iter().filter(is_shared).cloned().collect(),
-            helpers: first.helpers.clone(),
-            ..SystemUse::default()
-        })
-    });
-    let budgets = all(observations().map(|observations| observations.budget.as_ref()));
-    let devices = all(observations().map(|observations| observations.device.as_ref()));
+    let is_one = parts.windows(2).all(|pair| machine_of(&pair[0].name) == machine_of(&pair[1].name));
+    let on_one = if is_one { parts } else { &[] };
+    let observations = || on_one.iter().map(|part| &part.measured.record.seen);
+    let first = observations().next();
+    let devices = all(observations().map(|seen| seen.device.as_ref()));
     Observations {
         device: devices.and_then(|devices| device(&devices)),
-        cpu: first.measured.record.seen.cpu.clone(),
-        budget: budgets.map(|budgets| {
-            let mean = |of: fn(&TimeBreakdown) -> f64| {
-                budgets.iter().map(|budget| of(budget)).sum::<f64>() / budgets.len() as f64
-            };
-            TimeBreakdown {
-                user: mean(|budget| budget.user),
-                kernel: mean(|budget| budget.kernel),
-                run_queue: mean(|budget| budget.run_queue),
-                quota: first.measured.record.seen.budget.as_ref().and_then(|budget| budget.quota),
-                steal: mean(|budget| budget.steal),
-                blocked: mean(|budget| budget.blocked),
-            }
-        }),
-        system,
-        wait_channels,
-        ..Observations::default()
+        budget: all(observations().map(|seen| seen.budget.as_ref()))
+            .and_then(|budgets| mean_budget(&budgets)),
+        cpu: first.and_then(|seen| seen.cpu.clone()),
+        system: all(observations().map(|seen| seen.system.as_ref())).and_then(|systems| shared(&systems)),
+        wait_channels: wait_channels(parts),
+        // Each client sees its own load, files and places.
+        load: None,
+        page_cache_share: None,
+        residency: None,
+        extents: None,
+        places: Vec::new(),
+        latency_by_place: None,
+        conditions: None,
+        // These belong to the run as a whole, and follow after the sum.
+        servers: Vec::new(),
+        monitor: None,
+        disturbance: None,
     }
+}
+
+/// Returns the use of the clients' time on average; `None` without clients.
+fn mean_budget(budgets: &[&TimeBreakdown]) -> Option<TimeBreakdown> {
+    let mean = |of: fn(&TimeBreakdown) -> f64| {
+        budgets.iter().map(|budget| of(budget)).sum::<f64>() / budgets.len() as f64
+    };
+    Some(TimeBreakdown {
+        user: mean(|budget| budget.user),
+        kernel: mean(|budget| budget.kernel),
+        run_queue: mean(|budget| budget.run_queue),
+        quota: budgets.first()?.quota,
+        steal: mean(|budget| budget.steal),
+        blocked: mean(|budget| budget.blocked),
+    })
+}
+
+/// Returns what clients on one machine have seen of its processes, and the limits that hold all of them.
+fn shared(systems: &[&SystemUse]) -> Option<SystemUse> {
+    let first = *systems.first()?;
+    let is_shared = |cap: &&Cap| systems.iter().all(|system| system.caps.contains(cap));
+    Some(SystemUse {
+        helpers: first.helpers.clone(),
+        caps: first.caps.iter().filter(is_shared).cloned().collect(),
+        // Counters of a process or its group, of which each client has its own.
+        calls: None,
+        quota_throttled_ns: None,
+        quota_used_up_ns: None,
+        quota_cpus: None,
+        not_running_ns: None,
+        left_out_ns: None,
+        // Counters of the machine, which the clients read over different times.
+        network: None,
+        pressure: None,
+        reclaim: None,
+        dirty_threshold_bytes: None,
+        suspended_ns: None,
+    })
 }
 
 impl Part {
@@ -462,7 +533,9 @@ impl ClientAggregate {
             cached_writes,
             first_done_ns: window.1,
             last_done_ns,
-            ..Times::default()
+            // Each client leaves its pauses out itself.
+            paused_ns: 0,
+            paused_ops: 0,
         };
         let state = SteadyState::from_intervals(collected.intervals(), times.first_done_ns);
         let mut rate = record::rate(&collected, &times, block_bytes, state.as_ref(), &[]);
@@ -474,14 +547,9 @@ impl ClientAggregate {
                 rate.ops_per_second.zip(block_bytes).map(|(ops, bytes)| ops * bytes as f64);
         }
         let latency = self.latency(&collected, state.as_ref(), plan);
-        Figures {
-            rate,
-            latency_ns: latency,
-            histogram: collected.operations.encoded(),
-            steady: state.map(|state| state.steady),
-            intervals: collected.into_intervals(counts.elapsed_ns),
-            ..Figures::default()
-        }
+        let (steady, histogram) = (state.map(|state| state.steady), collected.operations.encoded());
+        let intervals = collected.into_intervals(counts.elapsed_ns);
+        Figures { steady, ..figures(rate, latency, histogram, intervals) }
     }
 
     fn latency(&self, collected: &Collector, state: Option<&SteadyState>, plan: &Plan) -> Option<Latency> {
@@ -510,27 +578,25 @@ impl ClientAggregate {
         let first_done = |part: &Part| self.shift_ns(part.start_ns).saturating_add(part.rate().first_done_ns);
         let rate = Rate {
             ops_per_second: headline,
+            bytes_per_second: None,
+            steady_ops_per_second: None,
             overall_ops_per_second: whole,
+            durable_ops_per_second: None,
+            into_cache_ops_per_second: None,
             ci95_low_ops_per_second: ci95.map(|(low, _)| low * proportion),
             ci95_high_ops_per_second: ci95.map(|(_, high)| high * proportion),
             effective_samples: ci95.map(|_| steady_state::independent_rounds(&rounds.each)),
+            repeat_half_width: None,
             first_done_ns: self.parts.iter().map(first_done).min().unwrap_or(0),
             last_done_ns: self.last(|part| part.rate().last_done_ns),
-            ..Rate::default()
         };
         let own = || self.parts.iter().filter_map(|part| part.measured.record.figures.latency_ns.as_ref());
         let latency = own().map(|one| one.min).min().zip(own().map(|one| one.max).max());
         let latency =
             latency.and_then(|(min, max)| Some(Latency { min, max, ..collected.operations.latency()? }));
-        let end_ns = rate.last_done_ns;
-        Figures {
-            rate,
-            histogram: latency.as_ref().and_then(|_| collected.operations.encoded()),
-            latency_ns: latency,
-            rounds: rounds.each,
-            intervals: collected.into_intervals(end_ns),
-            ..Figures::default()
-        }
+        let histogram = latency.as_ref().and_then(|_| collected.operations.encoded());
+        let intervals = collected.into_intervals(rate.last_done_ns);
+        Figures { rounds: rounds.each, ..figures(rate, latency, histogram, intervals) }
     }
 
     fn totals(&self, figures: &Figures, planned: u32) -> ClientTotals {
@@ -569,6 +635,37 @@ impl ClientAggregate {
             fewer: None,
             start_skew_ns: late().max().zip(late().min()).map(|(most, least)| most - least),
         }
+    }
+}
+
+/// Returns the figures of a sum that tests on data and on files share.
+fn figures(
+    rate: Rate,
+    latency_ns: Option<Latency>,
+    histogram: Option<String>,
+    intervals: Vec<Interval>,
+) -> Figures {
+    Figures {
+        rate,
+        latency_ns,
+        histogram,
+        intervals,
+        // The caller has these.
+        together: None,
+        steps: Vec::new(),
+        steady: None,
+        rounds: Vec::new(),
+        // Each client has its own: their clocks, calls, rounds and places differ.
+        slowest_calls: None,
+        queueing_ns: None,
+        until_steady: None,
+        zones: Vec::new(),
+        // These compare the sum with other runs and with ceilings.
+        prediction_interval: None,
+        rates_elsewhere: None,
+        own_cost_ns_per_op: None,
+        return_visit: None,
+        ceiling_shares: None,
     }
 }
 

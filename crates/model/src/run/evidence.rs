@@ -357,8 +357,9 @@ impl WaitChannel {
 
     /// Adds the samples of other threads in the same wait channel. The share stays as it is.
     pub fn add(&mut self, other: &Self) {
-        self.samples = self.samples.saturating_add(other.samples);
-        for added in &other.operations {
+        let Self { of: _, class: _, symbol: _, share: _, samples, operations } = other;
+        self.samples = self.samples.saturating_add(*samples);
+        for added in operations {
             match self.operations.iter_mut().find(|known| known.operation == added.operation) {
                 Some(known) => known.samples = known.samples.saturating_add(added.samples),
                 None => self.operations.push(added.clone()),
