@@ -318,7 +318,7 @@ fn counts(parts: &[Part]) -> Counts {
         app_bytes_written: total(|counts| counts.app_bytes_written),
         passes: records().map(|counts| counts.passes).sum::<f64>() / parts.len() as f64,
         verified_blocks: total(|counts| counts.verified_blocks),
-        short_calls: 0,
+        short_calls: total(|counts| counts.short_calls),
         direct_refused: records().any(|counts| counts.direct_refused),
         start_delay_ns: records().filter_map(|counts| counts.start_delay_ns).max(),
         write_limit_bytes: records()
