@@ -12,6 +12,7 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use model::workload::{Access, DataWork, Engine};
 use rustix::io::Errno;
 
 use crate::call_flags::CallFlags;
@@ -45,6 +46,73 @@ pub enum Calls {
     Nop(Options),
     /// No calls at all.
     Null,
+}
+
+/// Parts of an engine that its calls need.
+pub struct EngineParts {
+    /// Files of its blocks.
+    pub files: Arc<[OwnedFd]>,
+    /// Bytes of one block.
+    pub block_bytes: usize,
+    /// Operations in flight.
+    pub depth: u32,
+    /// True if it reads blocks.
+    pub can_read: bool,
+    /// Content of the files; `None` if it writes nothing.
+    pub writes: Option<Content>,
+}
+
+/// A user of an engine of any type.
+pub trait EngineUser {
+    /// Result of the use.
+    type Output;
+
+    /// Uses an engine.
+    fn with_engine<E: DataEngine + 'static>(self, engine: E) -> Self::Output;
+}
+
+impl Calls {
+    /// Returns the calls of a test on blocks.
+    pub fn from_work(data: &DataWork, engine: Engine, lockable_bytes: Option<u64>) -> Self {
+        let flags = CallFlags::from_work(data);
+        let options = Options { uses_iopoll: data.iopoll, uses_sqpoll: data.sqpoll, flags, lockable_bytes };
+        match engine {
+            Engine::Uring => Self::Ring(options),
+            Engine::Nop => Self::Nop(options),
+            Engine::Mmap => Self::Mapped { is_random: data.access == Access::Random },
+            Engine::Null => Self::Null,
+            // Simulated devices have members of their own; bytes have loops of their own.
+            Engine::Sync | Engine::Stdio | Engine::Sim => Self::Sync(flags),
+        }
+    }
+
+    /// Makes the engine that issues these calls, and hands it to its user.
+    ///
+    /// # Errors
+    /// The call that failed.
+    pub fn engine<U: EngineUser>(self, parts: EngineParts, user: U) -> Result<U::Output, Failure> {
+        let EngineParts { files, block_bytes, depth, can_read, writes } = parts;
+        let failed = |call, errno: Errno| Failure { call, file: 0, offset_bytes: None, cause: errno.into() };
+        let no_ring = |error: std::io::Error| {
+            failed("io_uring_setup", Errno::from_io_error(&error).unwrap_or(Errno::IO))
+        };
+        Ok(match self {
+            Self::Sync(flags) => user.with_engine(SyncEngine::with_flags(files, block_bytes, writes, flags)),
+            Self::Mapped { is_random } => {
+                let engine = MappedEngine::new(files, block_bytes, writes, is_random);
+                user.with_engine(engine.map_err(|errno| failed("mmap", errno))?)
+            }
+            Self::Ring(options) => {
+                let engine = UringEngine::<false>::new(files, block_bytes, depth, can_read, writes, options);
+                user.with_engine(engine.map_err(no_ring)?)
+            }
+            Self::Nop(options) => {
+                let engine = UringEngine::<true>::new(files, block_bytes, depth, can_read, writes, options);
+                user.with_engine(engine.map_err(no_ring)?)
+            }
+            Self::Null => user.with_engine(NullEngine::new(depth, block_bytes)),
+        })
+    }
 }
 
 /// The work of one thread on blocks, as values.
@@ -106,40 +174,14 @@ impl DataLoop {
     /// # Errors
     /// The call that failed.
     pub fn ready(self) -> Result<ReadyLoop, Failure> {
-        let (files, block_bytes) = (Arc::clone(&self.files), self.block_bytes as usize);
-        let writes = self.content.filter(|_| self.verb.writes());
-        let failed = |call, errno: Errno| Failure { call, file: 0, offset_bytes: None, cause: errno.into() };
-        let no_ring = |error: std::io::Error| {
-            failed("io_uring_setup", Errno::from_io_error(&error).unwrap_or(Errno::IO))
+        let parts = EngineParts {
+            files: Arc::clone(&self.files),
+            block_bytes: self.block_bytes as usize,
+            depth: self.iodepth,
+            can_read: self.verb.steps().contains(&Call::Read),
+            writes: self.content.filter(|_| self.verb.writes()),
         };
-        let (depth, reads) = (self.iodepth, self.verb.steps().contains(&Call::Read));
-        Ok(match self.calls {
-            Calls::Sync(flags) => self.with_engine(SyncEngine::with_flags(files, block_bytes, writes, flags)),
-            Calls::Mapped { is_random } => {
-                let engine = MappedEngine::new(files, block_bytes, writes, is_random);
-                self.with_engine(engine.map_err(|errno| failed("mmap", errno))?)
-            }
-            Calls::Ring(options) => {
-                let engine = UringEngine::<false>::new(files, block_bytes, depth, reads, writes, options);
-                self.with_engine(engine.map_err(no_ring)?)
-            }
-            Calls::Nop(options) => {
-                let engine = UringEngine::<true>::new(files, block_bytes, depth, reads, writes, options);
-                self.with_engine(engine.map_err(no_ring)?)
-            }
-            Calls::Null => self.with_engine(NullEngine::new(depth, block_bytes)),
-        })
-    }
-
-    fn with_engine<E: DataEngine + 'static>(self, engine: E) -> ReadyLoop {
-        match self.verb.steps() {
-            [Call::Read] => self.with_verb(engine, Read),
-            [Call::Write] => self.with_verb(engine, Write),
-            _ => {
-                let verb = self.verb;
-                self.with_verb(engine, verb)
-            }
-        }
+        self.calls.engine(parts, self)
     }
 
     fn with_verb<E: DataEngine + 'static, V: Verb + 'static>(mut self, engine: E, verb: V) -> ReadyLoop {
@@ -172,12 +214,28 @@ impl DataLoop {
     }
 }
 
+impl EngineUser for DataLoop {
+    type Output = ReadyLoop;
+
+    fn with_engine<E: DataEngine + 'static>(self, engine: E) -> ReadyLoop {
+        match self.verb.steps() {
+            [Call::Read] => self.with_verb(engine, Read),
+            [Call::Write] => self.with_verb(engine, Write),
+            _ => {
+                let verb = self.verb;
+                self.with_verb(engine, verb)
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::clock::{Clock, Monotonic};
     use crate::data::STAMP_INTERVAL_BYTES;
     use crate::recorder::Delta;
+    use model::workload::{DataVerb, RequestedEngine};
     use std::sync::atomic::AtomicBool;
 
     const BLOCKS: u64 = 64;
@@ -194,7 +252,7 @@ mod tests {
             files: Arc::new([file.into()]),
             content: Some(CONTENT),
             block_bytes: 4096,
-            iodepth: if matches!(calls, Calls::Sync(_)) { 1 } else { 4 },
+            iodepth: 4,
             pattern: Pattern::new(0, BLOCKS, true, 3, BLOCKS),
             zones: None,
             layout: Layout::dense(BLOCKS, 4096),
@@ -225,12 +283,11 @@ mod tests {
         })
     }
 
-    fn all_calls() -> Vec<Calls> {
-        let mut all = vec![Calls::Sync(CallFlags::NONE), Calls::Mapped { is_random: true }, Calls::Null];
-        if crate::uring::refusal().is_none() {
-            all.extend([Calls::Ring(Options::default()), Calls::Nop(Options::default())]);
-        }
-        all
+    fn all_calls() -> impl Iterator<Item = Calls> {
+        let data = DataWork { access: Access::Random, ..DataWork::new(DataVerb::Read) };
+        let can_run = |engine: &&RequestedEngine| !engine.has_ring() || crate::uring::refusal().is_none();
+        let engines = RequestedEngine::ALL.iter().filter(can_run);
+        engines.map(move |engine| Calls::from_work(&data, (*engine).into(), None))
     }
 
     #[test]

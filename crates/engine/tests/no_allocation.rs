@@ -21,11 +21,11 @@ use engine::budget::UNLIMITED;
 use engine::bytes::{ByteCalls, ByteWorker, RecorderTally, Span, SystemCalls};
 use engine::clock::{Clock, Monotonic, Timer};
 use engine::data::{Content, Verifier};
+use engine::data_loop::{Calls, EngineParts, EngineUser};
 use engine::files::{
     self, Client, FileLocation, Measured, NameChange, Part, Replay, Round, RoundLimits, SharedFiles,
     VisitOrder, measured,
 };
-use engine::mapped::MappedEngine;
 use engine::names::{Kind, NameFormat, Names, Tree};
 use engine::null::NullEngine;
 use engine::pacing::{ClosedLoop, OpenLoop, Pacing};
@@ -36,15 +36,14 @@ use engine::sim::{SimClock, SimEngine, SimSystem, drive};
 use engine::skew::Skew;
 use engine::stdio::Stream;
 use engine::sync::SyncEngine;
-use engine::uring::{self, UringEngine};
+use engine::uring;
 use engine::verb::{Read, Steps, Verb, Write};
 use engine::worker::{Layout, Limits, Progress, Stamping, Worker, WorkerParts};
 use engine::zones::{SharedZoneTimes, ZeroWriter, Zones};
 use model::load::Load;
 use model::sim::SimDevice;
 use model::spec::{Defaults, parse};
-use model::workload::MixName;
-use model::workload::{DataVerb, Engine, FileVerb, FilesWork, Naming};
+use model::workload::{Access, DataVerb, DataWork, FileVerb, FilesWork, MixName, Naming, RequestedEngine};
 use rustix::fs::MemfdFlags;
 
 struct CountingAllocator;
@@ -142,10 +141,6 @@ fn file() -> Arc<[OwnedFd]> {
     files
 }
 
-fn ring<const NOP: bool>() -> UringEngine<NOP> {
-    UringEngine::new(file(), 4096, DEPTH, true, Some(CONTENT), uring::Options::default()).unwrap()
-}
-
 fn run<E: DataEngine, P: Pacing, V: Verb>(engine: E, pacing: P, verb: V, is_verified: bool) -> u64 {
     run_pattern(engine, pacing, verb, is_verified, Pattern::new(0, BLOCKS, true, 1, u64::MAX))
 }
@@ -182,27 +177,42 @@ fn run_pattern<E: DataEngine, P: Pacing, V: Verb>(
     })
 }
 
+/// A loop that waits for its engine.
+struct Looped<P, V> {
+    pacing: P,
+    verb: V,
+    is_verified: bool,
+}
+
+impl<P: Pacing, V: Verb> EngineUser for Looped<P, V> {
+    type Output = u64;
+
+    fn with_engine<E: DataEngine>(self, engine: E) -> u64 {
+        run(engine, self.pacing, self.verb, self.is_verified)
+    }
+}
+
 fn add_engines<P, V>(loops: &mut Loops, name: &str, pacing: P, verb: V)
 where
     P: Pacing + Clone + Send + 'static,
     V: Verb + Clone + Send + 'static,
 {
-    for engine in Engine::ALL.iter().filter(|engine| !engine.has_ring() || uring::refusal().is_none()) {
-        let body: fn(P, V) -> u64 = match engine {
-            Engine::Null => |pacing, verb| run(NullEngine::new(DEPTH, 4096), pacing, verb, false),
-            Engine::Sync => {
-                |pacing, verb| run(SyncEngine::new(file(), 4096, Some(CONTENT)), pacing, verb, true)
-            }
-            Engine::Mmap => |pacing, verb| {
-                run(MappedEngine::new(file(), 4096, Some(CONTENT), true).unwrap(), pacing, verb, true)
-            },
-            Engine::Nop => |pacing, verb| run(ring::<true>(), pacing, verb, false),
-            Engine::Uring => |pacing, verb| run(ring::<false>(), pacing, verb, true),
-            // Calls of the C library move bytes, and simulated devices have a separate test.
-            Engine::Stdio | Engine::Sim => continue,
+    let data = DataWork { access: Access::Random, ..DataWork::new(DataVerb::Read) };
+    let can_run = |engine: &&RequestedEngine| !engine.has_ring() || uring::refusal().is_none();
+    for engine in RequestedEngine::ALL.iter().filter(can_run) {
+        let calls = Calls::from_work(&data, (*engine).into(), None);
+        let user = Looped { pacing: pacing.clone(), verb: verb.clone(), is_verified: engine.does_io() };
+        let body = move || {
+            let parts = EngineParts {
+                files: file(),
+                block_bytes: 4096,
+                depth: DEPTH,
+                can_read: true,
+                writes: Some(CONTENT),
+            };
+            calls.engine(parts, user).unwrap()
         };
-        let (pacing, verb) = (pacing.clone(), verb.clone());
-        loops.push((format!("{engine}, {name}"), Box::new(move || body(pacing, verb))));
+        loops.push((format!("{engine}, {name}"), Box::new(body)));
     }
 }
 

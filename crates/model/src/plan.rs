@@ -327,7 +327,7 @@ impl Plan {
         let is_closed = phase.workload.arrival() == Arrival::Closed;
         let may_end_early = is_closed && phase.workload.data().is_none_or(is_informative);
         let is_timed = phase.stop.time_ns.is_some() && self.rounds_of(phase).is_none();
-        self.precision_goal.filter(|_| is_timed && may_end_early && phase.engine != Engine::Sim)
+        self.precision_goal.filter(|_| is_timed && may_end_early && !phase.engine.has_virtual_clock())
     }
 
     /// Returns the time of a round and the most rounds of a test that is repeated until it is steady; `None` for other
@@ -401,7 +401,7 @@ impl Plan {
         };
         let is_same = || experiment::unchanged(phase, self.cache).is_some();
         let is_timed = phase.stop.time_ns.is_some() && phase.workload.arrival() == Arrival::Closed;
-        let is_real = phase.engine != Engine::Sim && self.clients.is_none();
+        let is_real = !phase.engine.has_virtual_clock() && self.clients.is_none();
         let has_time = self.total_ns >= RETURN_VISITS_TOTAL_NS_MIN;
         self.may_probe(phase) && is_real && is_timed && has_time && !is_repeated && !is_other && is_same()
     }

@@ -577,7 +577,7 @@ document! {
 
     /// How operations were issued.
     pub struct EngineRecord {
-        /// "sync": plain system calls; "uring", "null", "nop", "stdio", "sim".
+        /// Name of the engine, as in the plan: "sync" for plain system calls, "uring" for an io_uring.
         pub name: String,
         /// Choices made for the engine: "fixed_buffers", "o_direct", …
         pub features: Vec<String>,

@@ -12,8 +12,8 @@ use crate::nearest;
 use crate::size;
 use crate::workload::keys::{RATE_MAX, bytes};
 use crate::workload::{
-    Access, Arrival, CopyWay, DATA_KEYS, DataVerb, DataWork, Engine, FILE_KEYS, FileKind, FileVerb,
-    FilesWork, Key, MixName, OpenRate, Order, RequestedEngine, SyncMode, Work, Workload, Zones,
+    Access, Arrival, CopyWay, DATA_KEYS, DataVerb, DataWork, FILE_KEYS, FileKind, FileVerb, FilesWork, Key,
+    MixName, OpenRate, Order, RequestedEngine, SyncMode, Work, Workload, Zones,
 };
 
 /// Most threads, and largest depth of each.
@@ -219,7 +219,7 @@ fn check_fresh(data: &mut DataWork) -> Result<(), String> {
             "fresh writes new files sequentially; use seq{block} instead of rnd{block}, or drop fresh"
         ));
     }
-    if let Some(engine) = data.engine.filter(|engine| !Engine::from(*engine).needs_files()) {
+    if let Some(engine) = data.engine.filter(|engine| !engine.needs_files()) {
         return Err(format!("fresh creates files, and engine={engine} uses none; drop one of them"));
     }
     let passes = data.passes.filter(|passes| *passes != 1);
@@ -352,17 +352,17 @@ fn normalise_files(data: &mut DataWork, is_alone: bool) -> Result<(), String> {
 /// Makes a test through a mapping a buffered one: it goes through the page cache by its nature. Refuses words that do not
 /// go with it.
 fn check_mapping(data: &mut DataWork, is_direct_explicit: bool) -> Result<(), String> {
-    if data.engine != Some(RequestedEngine::Mmap) {
-        return Ok(());
-    }
+    let Some(engine) = data.engine.filter(|engine| engine.maps_files()) else { return Ok(()) };
     if is_direct_explicit {
-        return Err("engine=mmap uses the page cache; drop direct or engine=mmap".into());
+        return Err(format!("engine={engine} uses the page cache; drop direct or engine={engine}"));
     }
     if data.fresh {
-        return Err("engine=mmap maps whole files, and fresh ones are empty; drop one of them".into());
+        return Err(format!("engine={engine} maps whole files, and fresh ones are empty; drop one of them"));
     }
     if data.verb == DataVerb::Discard {
-        return Err("discard is a system call, and engine=mmap makes none; drop engine=mmap".into());
+        return Err(format!(
+            "discard is a system call, and engine={engine} makes none; drop engine={engine}"
+        ));
     }
     data.direct = false;
     Ok(())
@@ -373,8 +373,7 @@ fn check_call_flags(data: &mut DataWork, is_direct_explicit: bool) -> Result<(),
     let is_dsync = data.sync == SyncMode::Dsync;
     let flags = [(is_dsync, "sync=dsync"), (data.uncached, "uncached"), (data.atomic, "atomic")];
     let Some((_, flag)) = flags.into_iter().find(|(is_set, _)| *is_set) else { return Ok(()) };
-    let has_flags = |engine| matches!(engine, RequestedEngine::Sync | RequestedEngine::Uring);
-    if let Some(engine) = data.engine.filter(|engine| !has_flags(*engine)) {
+    if let Some(engine) = data.engine.filter(|engine| !engine.takes_flags()) {
         return Err(format!(
             "{flag} is a flag of calls, and engine={engine} makes none; drop engine={engine} or {flag}"
         ));

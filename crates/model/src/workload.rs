@@ -1,6 +1,7 @@
 //! One test in the field's words: verb, pattern, block size, depth, threads.
 
 mod data;
+mod engine;
 mod files;
 pub(crate) mod keys;
 mod skew;
@@ -9,6 +10,7 @@ mod zones;
 use std::fmt;
 
 pub use data::{DATA_KEYS, DataWork};
+pub use engine::{Engine, RequestedEngine};
 pub use files::{CHUNK_BYTES_MAX, FILE_KEYS, FilesWork};
 pub use keys::Key;
 pub use skew::{HotPart, Theta};
@@ -107,42 +109,6 @@ spec_words! {
         PutcWrite = "putc-write",
         /// One `getc`: a byte out of the buffer of the C library.
         GetcRead = "getc-read",
-    }
-}
-
-spec_words! {
-    /// Engines that a test may request with `engine=`.
-    RequestedEngine {
-        /// Plain system calls; threads provide the depth.
-        Sync = "sync",
-        /// Requests in an io_uring.
-        Uring = "uring",
-        /// Copies from and to a mapping of the files, through the page cache; threads provide the depth.
-        Mmap = "mmap",
-        /// The full loop without I/O: the cost of skye itself.
-        Null = "null",
-        /// io_uring requests that do nothing: the cost of the ring.
-        Nop = "nop",
-    }
-}
-
-spec_words! {
-    /// Engine that issues the operations of a phase, as it was decided.
-    Engine {
-        /// Plain system calls.
-        Sync = "sync",
-        /// Requests in an io_uring.
-        Uring = "uring",
-        /// Copies from and to a mapping of the files.
-        Mmap = "mmap",
-        /// The full loop without I/O.
-        Null = "null",
-        /// io_uring requests that do nothing.
-        Nop = "nop",
-        /// Calls of the C library, which buffers.
-        Stdio = "stdio",
-        /// A simulated device with a simulated clock.
-        Sim = "sim",
     }
 }
 
@@ -357,40 +323,6 @@ impl SyncMode {
     /// Returns true if a step at the end of the test counts within its time.
     pub fn has_final_sync(self) -> bool {
         matches!(self, Self::Close | Self::End)
-    }
-}
-
-impl From<RequestedEngine> for Engine {
-    fn from(requested: RequestedEngine) -> Self {
-        match requested {
-            RequestedEngine::Sync => Self::Sync,
-            RequestedEngine::Uring => Self::Uring,
-            RequestedEngine::Mmap => Self::Mmap,
-            RequestedEngine::Null => Self::Null,
-            RequestedEngine::Nop => Self::Nop,
-        }
-    }
-}
-
-impl Engine {
-    /// Returns true if its operations reach something that has a speed.
-    pub fn does_io(self) -> bool {
-        !matches!(self, Self::Null | Self::Nop)
-    }
-
-    /// Returns true if it works on files of the data set.
-    pub fn needs_files(self) -> bool {
-        self.does_io() && self != Self::Sim
-    }
-
-    /// Returns true if it makes an io_uring in each thread.
-    pub fn has_ring(self) -> bool {
-        matches!(self, Self::Uring | Self::Nop)
-    }
-
-    /// Returns true if a thread keeps several operations in flight. Otherwise, depth is made of threads.
-    pub fn has_depth(self) -> bool {
-        !matches!(self, Self::Sync | Self::Mmap | Self::Stdio)
     }
 }
 

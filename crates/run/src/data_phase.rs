@@ -18,7 +18,7 @@ use engine::budget::Budget;
 use engine::bytes::Span;
 use engine::clock::{Clock, Monotonic, Timer};
 use engine::data::mix;
-use engine::data_loop::DataLoop;
+use engine::data_loop::{Calls, DataLoop};
 use engine::failure::Cause;
 use engine::pacing::OpenLoop;
 use engine::pattern::Pattern;
@@ -409,7 +409,7 @@ impl Threads<'_> {
         let is_poisson = matches!(data.arrival, Arrival::Open { is_poisson: true, .. });
         let open_loop = |rate| OpenLoop::new(rate, is_poisson, number, members, draw_seed);
         let data_loop = DataLoop {
-            calls: member::calls(data, inputs.phase.engine, self.lockable_bytes),
+            calls: Calls::from_work(data, inputs.phase.engine, self.lockable_bytes),
             verb: Steps::from_work(data, mix(draw_seed)),
             pacing: inputs.rate_ops_per_second.map(open_loop),
             files,
@@ -636,7 +636,7 @@ fn open_files(
     let access = match (data.reads(), data.writes()) {
         (_, false) => OFlags::RDONLY,
         // A rewrite reads through the same descriptor; a stream of the C library only writes.
-        (false, true) if data.engine != Some(RequestedEngine::Mmap) => OFlags::WRONLY,
+        (false, true) if !data.engine.is_some_and(RequestedEngine::maps_files) => OFlags::WRONLY,
         // A mapping that can be written can be read, too.
         (_, true) => OFlags::RDWR,
     };

@@ -8,7 +8,7 @@ use model::experiment::{self, Experiment};
 use model::order::{Order, Time};
 use model::plan::PlannedPhase;
 use model::run::{Interval, Load, PhaseRecord, Response, ReturnVisit, Status};
-use model::workload::{CacheMode, DataWork, Engine};
+use model::workload::{CacheMode, DataWork};
 
 use crate::data_phase::Part;
 use crate::session::{MeasureOptions, Session};
@@ -206,7 +206,7 @@ fn rate_of(phase: &PlannedPhase, record: &PhaseRecord) -> Option<Rate> {
         return Some(Rate { per_second, error: SINGLE_RATE_ERROR, ..Rate::default() });
     }
     // On a virtual clock no thread wakes up late, and every interval is whole.
-    let from_ns = if phase.engine == Engine::Sim { 0 } else { START_NS };
+    let from_ns = if phase.engine.has_virtual_clock() { 0 } else { START_NS };
     let rate = &record.figures.rate;
     let per_slot = record.counts.ops as f64 / f64::from(phase.workload.in_flight());
     if per_slot < FEW_OPS {

@@ -10,17 +10,15 @@ use std::sync::atomic::AtomicBool;
 
 use engine::Failure;
 use engine::bytes::{ByteWorker, RecorderTally, Span, SystemCalls};
-use engine::call_flags::CallFlags;
 use engine::clock::{Clock, Monotonic, Timer};
 use engine::data::Content;
-use engine::data_loop::{Calls, DataLoop};
+use engine::data_loop::DataLoop;
 use engine::recorder::{DeltaReader, Recorder, Shape};
 use engine::stdio::protocol::{Job, Verify};
-use engine::uring::Options;
 use engine::verb::Steps;
 use engine::worker::{Limits, Stamping, WorkerResult};
 use model::UserError;
-use model::workload::{Access, DataWork, Engine};
+use model::workload::DataWork;
 use rustix::io::Errno;
 
 use crate::stdio_child::StdioChild;
@@ -74,20 +72,6 @@ pub struct Part {
     pub number: u32,
     /// CPUs near the device.
     pub local_cpus: Option<Arc<[u32]>>,
-}
-
-/// Returns the calls of the loop of a test on blocks.
-pub fn calls(data: &DataWork, engine: Engine, lockable_bytes: Option<u64>) -> Calls {
-    let flags = CallFlags::from_work(data);
-    let options = Options { uses_iopoll: data.iopoll, uses_sqpoll: data.sqpoll, flags, lockable_bytes };
-    match engine {
-        Engine::Uring => Calls::Ring(options),
-        Engine::Nop => Calls::Nop(options),
-        Engine::Mmap => Calls::Mapped { is_random: data.access == Access::Random },
-        Engine::Null => Calls::Null,
-        // Simulated devices have members of their own; bytes have loops of their own.
-        Engine::Sync | Engine::Stdio | Engine::Sim => Calls::Sync(flags),
-    }
 }
 
 /// Returns the calls of a verb, if an operation makes several kinds.

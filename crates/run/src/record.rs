@@ -19,7 +19,7 @@ use model::run::{
     PhaseRecord, Rate, Residency, RoundRecord, SlowestCalls, Status, Step, SystemUse, WorkloadRecord,
 };
 use model::target::{Backing, Target, TargetKind};
-use model::workload::{Arrival, CacheMode, DataVerb, DataWork, Engine, FileVerb, Work, Workload};
+use model::workload::{Arrival, CacheMode, DataVerb, DataWork, FileVerb, Work, Workload};
 use model::{UserError, spec};
 
 use crate::collect::{self, Collector, Distribution};
@@ -303,7 +303,7 @@ fn observations(
         budget: observed
             .budget(workload.threads as usize, data.map_or(measured.elapsed_ns, |_| observed.measured_ns)),
         cpu: observed.cpu(),
-        system: (phase.engine != Engine::Sim).then(|| SystemUse {
+        system: (!phase.engine.has_virtual_clock()).then(|| SystemUse {
             left_out_ns: Some(measured.times.paused_ns).filter(|ns| *ns > 0),
             ..observed.system.clone()
         }),

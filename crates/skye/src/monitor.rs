@@ -17,7 +17,6 @@ use std::time::{Duration, Instant};
 
 use model::plan::Plan;
 use model::run::{Environment, MonitorRecord};
-use model::workload::Engine;
 use model::{PlannedPhase, UserError};
 use observe::Root;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -84,7 +83,7 @@ impl Monitor {
             let error = UserError::new(format!("run `{command}` during the tests"), cause).help(help);
             Err(Failure::refused(error))
         };
-        let is_simulated = |phase: &PlannedPhase| phase.engine == Engine::Sim;
+        let is_simulated = |phase: &PlannedPhase| phase.engine.has_virtual_clock();
         if plan.phases.iter().any(is_simulated) {
             return refused(
                 "a simulated device has its own clock, which no other program uses",

@@ -133,7 +133,8 @@ pub(super) fn verify_note(request: &Request, phases: &[PlannedPhase]) -> Option<
     if request.verify != Some(true) {
         return None;
     }
-    let has_none = |phase: &&PlannedPhase| phase.workload.data().is_none() || phase.engine == Engine::Sim;
+    let has_none =
+        |phase: &&PlannedPhase| phase.workload.data().is_none() || phase.engine.has_virtual_clock();
     let others = phases.iter().filter(has_none);
     let mut names: Vec<&str> = Vec::new();
     for name in others.map(|phase| phase.workload.name()) {

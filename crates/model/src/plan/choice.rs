@@ -6,7 +6,7 @@ use crate::size;
 use crate::spec;
 use crate::target::Backing;
 use crate::user_error::UserError;
-use crate::workload::{DataVerb, DataWork, Engine, RequestedEngine, SyncMode, Workload};
+use crate::workload::{DataVerb, DataWork, Engine, SyncMode, Workload};
 
 /// Chooses how a test is issued, and its replacement if that engine has no depth.
 ///
@@ -31,7 +31,7 @@ pub(super) fn choose(
     };
     if let Some(reason) = io_uring_refused.filter(|_| engine.has_ring()) {
         let mut help = format!("drop {}", ring_words(data).join(" and "));
-        if engine == Engine::Uring {
+        if engine.does_io() {
             help.push_str(": skye then uses threads for depth");
         }
         return Err(
@@ -154,15 +154,14 @@ pub(super) fn depth_notes(phases: &[PlannedPhase], machine: &Machine) -> Vec<Str
     }
     if let Some((requested @ Workload { iodepth, threads: from, .. }, threads)) = deepest(false) {
         let why = match requested.data() {
-            Some(data) if data.engine == Some(RequestedEngine::Mmap) => " engine=mmap",
-            Some(data) if data.engine.is_some() => " engine=sync",
-            Some(data) if !data.direct => " buffered",
-            Some(data) if data.verb == DataVerb::Fsync => " fsync",
-            Some(data) if data.verb == DataVerb::Discard => " discard",
-            Some(data) if data.sync_every.is_some() => " sync=N",
-            _ => " sync=each",
+            Some(DataWork { engine: Some(engine), .. }) => format!("engine={engine}"),
+            Some(data) if !data.direct => "buffered".into(),
+            Some(data) if data.verb == DataVerb::Fsync => "fsync".into(),
+            Some(data) if data.verb == DataVerb::Discard => "discard".into(),
+            Some(data) if data.sync_every.is_some() => "sync=N".into(),
+            _ => "sync=each".into(),
         };
-        notes.push(format!("only io_uring has depth: q{iodepth}t{from}{why} becomes q1t{threads}"));
+        notes.push(format!("only io_uring has depth: q{iodepth}t{from} {why} becomes q1t{threads}"));
     }
     notes
 }

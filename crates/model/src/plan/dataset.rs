@@ -12,7 +12,7 @@ use crate::size;
 use crate::spec;
 use crate::target::Target;
 use crate::user_error::UserError;
-use crate::workload::{DataVerb, DataWork, Engine, Workload, ZONES_MAX};
+use crate::workload::{DataVerb, DataWork, Workload, ZONES_MAX};
 
 /// The files that data tests work on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -145,7 +145,7 @@ impl Dataset {
     /// Returns the index of the group that a test works on; `None` if it works on no files.
     pub fn group_of(&self, workload: &Workload) -> Option<usize> {
         let data = workload.data()?;
-        if data.engine.is_some_and(|engine| !Engine::from(engine).needs_files()) {
+        if data.engine.is_some_and(|engine| !engine.needs_files()) {
             return None;
         }
         group_of(&self.groups, workload, self.is_shared_by_clients)

@@ -10,7 +10,7 @@ use crate::request::{Preconditioning, Request, Seconds};
 use crate::spec;
 use crate::target::{Backing, Target};
 use crate::user_error::UserError;
-use crate::workload::{Arrival, DataVerb, DataWork, Engine, Work, Workload};
+use crate::workload::{Arrival, DataVerb, DataWork, Work, Workload};
 
 /// Times that a fill writes all data (section "Workload Independent Preconditioning" of the specification).
 pub const FILLS: u64 = 2;
@@ -133,7 +133,7 @@ impl Precondition {
 
     /// Returns the most bytes that the fills write into files.
     pub(super) fn bytes_max(&self, dataset: &Dataset) -> u64 {
-        let is_real = self.fills.iter().any(|fill| fill.engine != Engine::Sim);
+        let is_real = self.fills.iter().any(|fill| !fill.engine.has_virtual_clock());
         if is_real { dataset.file_bytes_max().saturating_mul(FILLS) } else { 0 }
     }
 

@@ -222,7 +222,7 @@ pub(super) fn estimate(plan: &Plan) -> (u64, u64) {
     let (dataset, precondition) = (plan.dataset.as_ref(), plan.precondition.as_ref());
     let moved = |bytes: u64| (bytes as f64 * FAST_NS_PER_BYTE, bytes as f64 * SLOW_NS_PER_BYTE);
     // Simulated time costs almost no real time.
-    let is_real = |phase: &&PlannedPhase| phase.engine != Engine::Sim;
+    let is_real = |phase: &&PlannedPhase| !phase.engine.has_virtual_clock();
     // The shortest and the longest time of a test that ends by a count.
     let counted = |phase: &PlannedPhase, data: &DataWork| {
         let whole = data.range_of(dataset.map_or(0, |dataset| dataset.size_bytes_max));

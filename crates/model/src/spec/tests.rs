@@ -199,7 +199,7 @@ fn polling_without_io_uring_is_refused() {
     assert!(problem("write:atomic:buffered").contains("drop atomic"));
     assert!(problem("rewrite:sync=dsync").contains("use sync=each with rewrite"));
     assert!(problem("fsync:iopoll").contains("drop iopoll"));
-    assert_eq!(problem("read:engine=aio"), "`engine=aio`: use engine=sync|uring|mmap|null|nop");
+    assert_eq!(problem("read:engine=aio"), format!("`engine=aio`: use engine={}", RequestedEngine::FORM));
     let null = Defaults { engine: Some(RequestedEngine::Null), ..Defaults::default() };
     assert_eq!(print(&parse("read", &null).unwrap()), "read:seq1m:engine=null");
     assert_eq!(print(&parse("read:engine=sync", &null).unwrap()), "read:seq1m:engine=sync");

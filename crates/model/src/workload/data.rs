@@ -241,8 +241,8 @@ fn value_of_direct(work: &DataWork) -> Option<String> {
 
 /// A mapping goes through the page cache by its nature.
 fn value_of_buffered(work: &DataWork) -> Option<String> {
-    (!work.direct && work.engine != Some(RequestedEngine::Mmap) && DataWork::new(work.verb).direct)
-        .then(String::new)
+    let maps_files = work.engine.is_some_and(RequestedEngine::maps_files);
+    (!work.direct && !maps_files && DataWork::new(work.verb).direct).then(String::new)
 }
 
 fn label_of_shift(work: &DataWork) -> Option<String> {
@@ -251,11 +251,8 @@ fn label_of_shift(work: &DataWork) -> Option<String> {
 
 /// Reports show beside the label if calls went through a ring.
 fn label_of_engine(work: &DataWork) -> Option<String> {
-    match work.engine? {
-        RequestedEngine::Sync | RequestedEngine::Uring => None,
-        RequestedEngine::Mmap => Some("mmap".into()),
-        engine @ (RequestedEngine::Null | RequestedEngine::Nop) => Some(format!("engine={engine}")),
-    }
+    let engine = work.engine.filter(|engine| !engine.is_automatic())?;
+    Some(if engine.does_io() { engine.to_string() } else { format!("engine={engine}") })
 }
 
 impl DataWork {
