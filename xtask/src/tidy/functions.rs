@@ -15,17 +15,11 @@ const MAY_BE_LONG: &[(&str, &str, &str)] = &[
     ("crates/engine/src/files/flows.rs", "one", IN_LOOP),
     ("crates/engine/src/files/replay.rs", "one", IN_LOOP),
     ("crates/engine/src/sim.rs", "drive", IN_LOOP),
-    ("crates/fleet/src/coordinator.rs", "start", NOT_SPLIT),
-    ("crates/fleet/src/phase.rs", "phase", NOT_SPLIT),
     ("crates/judge/src/limiters/saturation.rs", "rule", NOT_SPLIT),
     ("crates/judge/src/operations.rs", "verdict_on", NOT_SPLIT),
     ("crates/judge/src/reading.rs", "from_input", NOT_SPLIT),
     ("crates/report/src/html/timeline.rs", "figure", NOT_SPLIT),
     ("crates/run/src/file_phase.rs", "run", NOT_SPLIT),
-    ("crates/skye/src/ab_command.rs", "ab", NOT_SPLIT),
-    ("crates/skye/src/ab_command.rs", "announcement", NOT_SPLIT),
-    ("crates/skye/src/ab_command.rs", "finish", NOT_SPLIT),
-    ("crates/skye/src/run_command.rs", "run", NOT_SPLIT),
 ];
 
 /// A function with a body.
