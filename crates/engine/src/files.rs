@@ -31,6 +31,7 @@ use std::ffi::CStr;
 use std::os::fd::{AsFd, BorrowedFd, IntoRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use model::workload::verbs::VerbStep;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
@@ -46,12 +47,12 @@ pub use attributes::{GetAttribute, RemoveAttribute, SetAttribute};
 pub use contents::{Append, Copy, Restore, Truncate};
 pub use directories::{Entries, Readdir};
 pub use flows::{Flows, Share, SharedFiles};
-pub use measured::{Measured, Part, measured};
+pub use measured::Measured;
 pub use replay::{Client, Replay};
 pub use trees::{RemoveTree, WalkTree};
 pub use verbs::{
-    Content, Create, CreateLinks, IndexedOps, NameCall, NameChange, Open, ReadFile, Readlink, Stat,
-    StatContents, UnlinkNamed,
+    Content, Create, CreateLinks, IndexedOps, NameCall, NameChange, Open, Part, ReadFile, Readlink, Stat,
+    StatContents, UnlinkNamed, measured,
 };
 
 const READ_FLAGS: OFlags = OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
@@ -103,12 +104,18 @@ impl StepTimer<'_> {
     /// The budget is spent.
     #[inline]
     fn charge(&mut self, bytes: u64) -> Result<(), CallError> {
-        self.allotment.charge(bytes).map_err(|errno| (0, errno.into()))
+        self.allotment.charge(bytes).map_err(fails("write"))
     }
 
-    /// Ends `step`, whose call has just returned, and records its time.
+    /// Ends a step of a verb, whose call has just returned, and records its time.
     #[inline]
-    pub fn record_step(&mut self, step: usize) {
+    pub fn record_step(&mut self, step: VerbStep) {
+        self.record(step.number);
+    }
+
+    /// Ends the step of that number, and records its time.
+    #[inline]
+    fn record(&mut self, step: usize) {
         let now_ns = self.clock.now_ns();
         self.recorder.step(step, now_ns.saturating_sub(self.last_ns));
         self.last_ns = now_ns;
@@ -190,8 +197,14 @@ pub struct Unexpected {
     pub errno: Option<Errno>,
 }
 
-/// A failed call: its step and the cause.
-type CallError = (usize, Cause);
+/// A failed call: its name and the cause.
+type CallError = (&'static str, Cause);
+
+/// Returns what makes the error of a call, which is named like its step.
+#[inline]
+fn fails<C: Into<Cause>>(call: &'static str) -> impl FnOnce(C) -> CallError {
+    move |cause| (call, cause.into())
+}
 
 /// Closes a file. Data that a network file system has not written yet may fail here; dropping a descriptor would hide
 /// the error.
@@ -208,38 +221,45 @@ pub fn close(file: OwnedFd) -> Result<(), Errno> {
     }
 }
 
-/// Opens a file: the first step of an operation on what it holds.
+/// Opens a file, as a step.
 #[inline]
-fn open_first(
+fn open_step(
     directory: BorrowedFd<'_>,
     name: &CStr,
     flags: OFlags,
+    step: VerbStep,
     timer: &mut StepTimer<'_>,
 ) -> Result<OwnedFd, CallError> {
-    let opened = rustix::fs::openat(directory, name, flags, Mode::empty());
-    let opened = opened.map_err(|errno| (0, errno.into()))?;
-    timer.record_step(0);
+    let opened = rustix::fs::openat(directory, name, flags, Mode::empty()).map_err(fails(step.name))?;
+    timer.record_step(step);
     Ok(opened)
 }
 
-/// Makes a file durable if `is_durable` is set, and closes it: the steps after the second.
+/// Closes a file, as a step.
 #[inline]
-fn finish(file: OwnedFd, is_durable: bool, timer: &mut StepTimer<'_>) -> Result<(), CallError> {
+fn close_step(file: OwnedFd, step: VerbStep, timer: &mut StepTimer<'_>) -> Result<(), CallError> {
+    close(file).map_err(fails(step.name))?;
+    timer.record_step(step);
+    Ok(())
+}
+
+/// Makes a file durable, as a step, if `is_durable` is set.
+#[inline]
+fn sync_step(
+    file: impl AsFd,
+    is_durable: bool,
+    step: VerbStep,
+    timer: &mut StepTimer<'_>,
+) -> Result<(), CallError> {
     if is_durable {
-        rustix::fs::fsync(&file).map_err(|errno| (2, errno.into()))?;
-        timer.record_step(2);
+        rustix::fs::fsync(file).map_err(fails(step.name))?;
+        timer.record_step(step);
     }
-    let last = 2 + usize::from(is_durable);
-    close(file).map_err(|errno| (last, errno.into()))?;
-    timer.record_step(last);
     Ok(())
 }
 
 /// An operation on the file with a given number in a set.
 pub trait FileOps {
-    /// Names of the operation's calls.
-    fn steps(&self) -> &'static [&'static str];
-
     /// Operates on a file, and records the time of each call.
     ///
     /// # Errors
@@ -283,14 +303,13 @@ pub trait FileOps {
 
 /// An operation on a name in a directory.
 pub trait NameOps {
+    /// Step of reading a directory, if names come from directories.
+    const GETDENTS: VerbStep;
+
     /// The kind of the names.
     fn kind(&self) -> Kind {
         Kind::File
     }
-
-    /// Names of the operation's calls, and last `getdents64`: that call is an extra step if names come from
-    /// directories.
-    fn steps(&self) -> &'static [&'static str];
 
     /// Operates on a name, and records the time of each of its calls.
     ///
@@ -422,8 +441,7 @@ pub fn round<V: FileOps + ?Sized>(
             break;
         }
         let file = visits.at(walk.done);
-        if let Err((step, cause)) = verb.operate(place, file, &mut walk.timer) {
-            let call = verb.steps().get(step).copied().unwrap_or("call");
+        if let Err((call, cause)) = verb.operate(place, file, &mut walk.timer) {
             result = Err(Failure { call, file: verb.failed_at(file), offset_bytes: None, cause });
             break;
         }
@@ -495,8 +513,21 @@ mod tests {
         (round, counted)
     }
 
+    /// Most steps that a verb has.
+    const STEPS_MAX: usize = 16;
+
+    /// Same as [`watched`], without the steps that no operation made.
+    pub(super) fn count_calls(
+        deadline_ns: u64,
+        one: impl FnOnce(&mut Recorder, RoundLimits<'_>) -> Round,
+    ) -> (Round, RoundCounts) {
+        let (round, mut counts) = watched(STEPS_MAX, deadline_ns, one);
+        counts.2.retain(|calls| *calls > 0);
+        (round, counts)
+    }
+
     fn all<V: FileOps>(mut verb: V, place: &FileLocation<'_>, visits: VisitOrder) -> RoundCounts {
-        let (round, counted) = watched(verb.steps().len(), u64::MAX, |recorder, limits| {
+        let (round, counted) = count_calls(u64::MAX, |recorder, limits| {
             round(&mut verb, place, visits, &Timer::Kernel, recorder, limits)
         });
         assert_eq!(round.result, Ok(()));
@@ -512,7 +543,7 @@ mod tests {
         deadline_ns: u64,
     ) -> (Round, RoundCounts) {
         let mut entries = Entries::new(names, operation);
-        watched(entries.steps().len(), deadline_ns, |recorder, limits| {
+        count_calls(deadline_ns, |recorder, limits| {
             entries.round(place, files, &Timer::Kernel, recorder, limits)
         })
     }
@@ -552,9 +583,8 @@ mod tests {
         assert_eq!(names(temp.path()).len(), 80);
 
         let mut readdir = Readdir::new(tree);
-        let (read, _) = watched(Readdir::STEPS.len(), u64::MAX, |recorder, limits| {
-            readdir.round(&place, &Timer::Kernel, recorder, limits)
-        });
+        let (read, _) =
+            count_calls(u64::MAX, |recorder, limits| readdir.round(&place, &Timer::Kernel, recorder, limits));
         assert_eq!(read.done, 80);
 
         all(NameChange::rmdir(names_of_set, false), &place, sequence);

@@ -77,6 +77,16 @@ impl Call {
         }
     }
 
+    /// The names of the kernel's calls for it.
+    pub const fn kernel_calls(self) -> &'static [&'static str] {
+        match self {
+            Self::Read => &["read", "pread64", "preadv2"],
+            Self::Write => &["write", "pwrite64", "pwritev2"],
+            Self::Datasync => &["fdatasync"],
+            Self::Discard => &["fallocate", "ioctl"],
+        }
+    }
+
     /// Returns true if the call moves the bytes of a block.
     #[inline]
     pub const fn moves(self) -> bool {

@@ -4,6 +4,7 @@
 use std::ffi::{CStr, CString};
 
 use model::workload::Naming;
+pub use model::workload::verbs::Kind;
 
 use crate::data::mix;
 
@@ -11,36 +12,6 @@ use crate::data::mix;
 pub const FILE_DIGITS: usize = 8;
 /// Hexadecimal digits of a directory's number.
 pub const DIRECTORY_DIGITS: usize = 5;
-
-/// The kind of object that a name refers to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Kind {
-    /// A file of the set.
-    File = b'f',
-    /// The same file after its renaming.
-    Renamed = b'r',
-    /// A hard link to the file.
-    Link = b'l',
-    /// A symbolic link to the file.
-    Symlink = b's',
-    /// A file with the same data as the file.
-    Copy = b'c',
-    /// A directory made by `mkdir`.
-    Directory = b'm',
-    /// A name that is never made.
-    Missing = b'x',
-}
-
-impl Kind {
-    /// Kinds of files that tests make.
-    pub const FILES: [Self; 5] = [Self::File, Self::Renamed, Self::Link, Self::Symlink, Self::Copy];
-
-    /// First letter of the names of this kind.
-    pub const fn letter(self) -> char {
-        self as u8 as char
-    }
-}
 
 /// Most letters beside the number.
 pub const LETTERS_MAX: usize = model::marker::LETTERS_MAX as usize;

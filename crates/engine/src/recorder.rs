@@ -11,6 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use model::figure::LATENCY_MAX_NS;
+use model::workload::verbs::VerbStep;
 
 use crate::regions::RegionSums;
 use crate::verb::Verb;
@@ -75,6 +76,12 @@ impl Default for Latencies {
 }
 
 impl Latencies {
+    /// Latencies that never come: their memory is not touched.
+    fn unused() -> Self {
+        let counts = vec![0; BUCKETS].into_boxed_slice().try_into();
+        counts.map_or_else(|_| Self::default(), |counts| Self { counts, count: 0 })
+    }
+
     /// Counts one latency; those longer than [`LATENCY_MAX_NS`] count as that.
     #[inline]
     pub fn record(&mut self, latency_ns: u64) {
@@ -106,16 +113,23 @@ impl Latencies {
 /// Shape of the counts that a worker keeps.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Shape {
-    /// Kinds of calls with separate counts; 0 if an operation is one call.
-    pub steps: usize,
+    /// Kinds of calls with separate counts, a bit for the number of each; 0 if an operation is one call.
+    pub steps: u32,
     /// True if operations have an intended start.
     pub is_open: bool,
+}
+
+impl From<&[VerbStep]> for Shape {
+    /// Returns the shape for a closed loop whose operations have these steps.
+    fn from(steps: &[VerbStep]) -> Self {
+        Self { steps: steps.iter().fold(0, |bits, step| bits | 1 << step.number), is_open: false }
+    }
 }
 
 impl Shape {
     /// Shape for a closed loop whose operations make `steps` kinds of calls; a single kind needs no separate count.
     pub const fn closed(steps: usize) -> Self {
-        Self { steps: if steps > 1 { steps } else { 0 }, is_open: false }
+        Self { steps: if steps > 1 { u32::MAX >> (u32::BITS - steps as u32) } else { 0 }, is_open: false }
     }
 
     /// Shape for the loop of a verb on data, in an open or closed loop.
@@ -155,7 +169,7 @@ pub struct Delta {
     pub latencies: Latencies,
     /// Delays from the intended to the actual start; open loops only.
     pub queueing: Option<Latencies>,
-    /// Latencies of each kind of call; empty if an operation is one call.
+    /// Latencies of each kind of call, by the number of its step; empty if an operation is one call.
     pub steps: Vec<Latencies>,
     /// Latencies of some operations on blocks, by region of the data set.
     pub regions: RegionSums,
@@ -164,7 +178,13 @@ pub struct Delta {
 impl Delta {
     fn new(shape: Shape) -> Self {
         Self {
-            steps: vec![Latencies::default(); shape.steps],
+            steps: (0..u32::BITS - shape.steps.leading_zeros())
+                .map(
+                    |step| {
+                        if shape.steps >> step & 1 == 1 { Latencies::default() } else { Latencies::unused() }
+                    },
+                )
+                .collect(),
             queueing: shape.is_open.then(Latencies::default),
             ..Self::default()
         }
@@ -398,7 +418,7 @@ mod tests {
 
     #[test]
     fn late_reader_loses_no_records() {
-        let (mut recorder, reader) = Recorder::new(Shape { steps: 2, is_open: false });
+        let (mut recorder, reader) = Recorder::new(Shape::closed(2));
         recorder.start(0);
         let mut seen = (0, 0, 0);
         for round in 1..=10u64 {

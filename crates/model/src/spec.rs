@@ -558,38 +558,24 @@ fn check_chunk(files: &FilesWork) -> Result<(), String> {
     if files.contents && files.missing {
         return Err("a missing file has no contents; drop missing or contents".into());
     }
-    if files.size_max_bytes == 0 {
-        let needs = match verb {
-            FileVerb::ReadFile => "read-file needs files with data; use for example read-file:size=4k",
-            FileVerb::Truncate => "truncate needs files with data; use for example truncate:size=64k",
-            FileVerb::Copy => "copy needs files with data; use for example copy:size=64k",
-            _ => "",
-        };
-        if !needs.is_empty() {
-            return Err(needs.into());
-        }
+    if let Some(size) = verb.size_needed().filter(|_| files.size_max_bytes == 0) {
+        return Err(format!("{verb} needs files with data; use for example {verb}:size={size}"));
     }
     if files.chunk_bytes == FilesWork::new(verb, files.files).chunk_bytes {
         return Ok(());
     }
     let chunk = size::exact(files.chunk_bytes);
     match verb {
-        FileVerb::Append => Ok(()),
         FileVerb::Copy if files.by == CopyWay::Reflink => Err(format!(
             "`chunk={chunk}`: a reflink is one call per file; drop chunk, or use by=read-write or by=copy-range"
         )),
-        FileVerb::Copy => Ok(()),
         FileVerb::Stat if !files.contents => {
             Err(format!("`chunk={chunk}`: stat reads no data; add contents, or drop chunk"))
         }
-        FileVerb::Create | FileVerb::Stat | FileVerb::ReadFile if files.size_max_bytes > 0 => Ok(()),
-        FileVerb::Create | FileVerb::Stat => {
+        _ if !files.writes_data() => {
             Err(format!("`chunk={chunk}`: the files are empty; add size=SIZE, or drop chunk"))
         }
-        _ => Err(format!(
-            "`chunk={chunk}` does not apply to {verb}; use it with append, or with size=SIZE and create, read-file, \
-             copy or stat:contents"
-        )),
+        _ => Ok(()),
     }
 }
 

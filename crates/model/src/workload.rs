@@ -5,6 +5,7 @@ mod engine;
 mod files;
 pub(crate) mod keys;
 mod skew;
+pub mod verbs;
 mod zones;
 
 use std::fmt;
@@ -14,7 +15,10 @@ pub use engine::{Engine, RequestedEngine};
 pub use files::{CHUNK_BYTES_MAX, FILE_KEYS, FilesWork};
 pub use keys::Key;
 pub use skew::{HotPart, Theta};
+pub use verbs::FileVerb;
 pub use zones::{ZONES_MAX, Zones};
+
+use verbs::Change;
 
 /// One test: its work, the number of threads, and the queue depth of each.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -109,54 +113,6 @@ spec_words! {
         PutcWrite = "putc-write",
         /// One `getc`: a byte out of the buffer of the C library.
         GetcRead = "getc-read",
-    }
-}
-
-spec_words! {
-    /// Unit that counts as one operation on files; its steps are the calls that it makes.
-    FileVerb {
-        /// `openat` of a new name, a write if files have a size, `close`.
-        Create = "create",
-        /// `fstatat` of a name.
-        Stat = "stat",
-        /// `openat` for reading, `close`.
-        Open = "open",
-        /// `openat` of a name, a `read` of all of the file, `close`.
-        ReadFile = "read-file",
-        /// One entry that `getdents64` returns.
-        Readdir = "readdir",
-        /// `renameat` within its directory.
-        Rename = "rename",
-        /// `linkat`: a second name for the file.
-        Link = "link",
-        /// `symlinkat`: a link to the file.
-        Symlink = "symlink",
-        /// `unlinkat` of a file.
-        Unlink = "unlink",
-        /// `mkdirat` of a directory.
-        Mkdir = "mkdir",
-        /// `unlinkat` of an empty directory.
-        Rmdir = "rmdir",
-        /// `openat` of a file, one `write` at its end, `close`.
-        Append = "append",
-        /// `openat` of a file, `ftruncate` to half of its size, `close`.
-        Truncate = "truncate",
-        /// A second file with the same data: `openat` of both, the copy, `close` of both.
-        Copy = "copy",
-        /// `readlinkat` of a symbolic link.
-        Readlink = "readlink",
-        /// `openat` of a file, `fsetxattr` of 64 bytes, `close`.
-        XattrSet = "xattr-set",
-        /// `openat` of a file, `fgetxattr` of 64 bytes, `close`.
-        XattrGet = "xattr-get",
-        /// One entry below a directory, as in find or a backup: `fstatat`, and all of its entries if it is a directory.
-        Walk = "walk",
-        /// One entry of an `rm -r`: `unlinkat` of a file, or of an emptied directory.
-        Remove = "remove",
-        /// One flow of a mix: several calls on several files, as in a program.
-        Mix = "mix",
-        /// One line of a load file of dbench: a call, or a few.
-        Replay = "replay",
     }
 }
 
@@ -375,56 +331,6 @@ impl fmt::Display for Arrival {
     }
 }
 
-impl FileVerb {
-    /// Returns true if it works on files that must exist before.
-    pub fn visits_files(self) -> bool {
-        !matches!(self, Self::Create | Self::Mkdir | Self::Rmdir | Self::Replay)
-    }
-
-    /// Returns true if each operation takes an inode.
-    pub fn takes_inodes(self) -> bool {
-        matches!(self, Self::Create | Self::Mkdir | Self::Symlink | Self::Copy)
-            || matches!(self, Self::Mix | Self::Replay)
-    }
-
-    /// Returns true if it changes files or directories.
-    pub fn changes(self) -> bool {
-        let only_reads = matches!(self, Self::Stat | Self::Open | Self::ReadFile | Self::Readdir);
-        !only_reads && !matches!(self, Self::Readlink | Self::XattrGet | Self::Walk)
-    }
-
-    /// Returns true if it works on an existing name and makes none. It can then follow a directory while that is read.
-    pub fn can_follow_directory(self) -> bool {
-        let opens = matches!(self, Self::Append | Self::XattrSet | Self::XattrGet);
-        opens || matches!(self, Self::Stat | Self::Open | Self::ReadFile | Self::Unlink)
-    }
-
-    /// Returns true if it goes through whole trees of directories, in the order that these have.
-    pub fn walks_trees(self) -> bool {
-        matches!(self, Self::Walk | Self::Remove)
-    }
-
-    /// Returns true if it works on an extended attribute of each file.
-    pub fn uses_attributes(self) -> bool {
-        matches!(self, Self::XattrSet | Self::XattrGet)
-    }
-
-    /// Returns true if it changes what files hold, or their attributes, and not their names alone.
-    pub fn changes_files(self) -> bool {
-        matches!(self, Self::Append | Self::Truncate | Self::Copy | Self::XattrSet)
-    }
-
-    /// Returns true if it may look for names that do not exist.
-    pub fn can_miss(self) -> bool {
-        matches!(self, Self::Stat | Self::Open | Self::Unlink)
-    }
-
-    /// Returns true if it works on links as on files. Links lead to empty files.
-    pub fn can_use_links(self) -> bool {
-        self == Self::Create || self.can_miss()
-    }
-}
-
 impl Workload {
     /// Returns the verb's word, which is the `name` of a phase.
     pub fn name(&self) -> &'static str {
@@ -475,7 +381,7 @@ impl Workload {
 
     /// Returns true if the test is one measured part. Other tests on files have rounds, with gaps between them.
     pub fn is_continuous(&self) -> bool {
-        self.files().is_none_or(|files| matches!(files.verb, FileVerb::Mix | FileVerb::Replay))
+        self.files().is_none_or(|files| files.verb.change() == Change::Mixed)
     }
 
     /// Returns the data part of a test on data.

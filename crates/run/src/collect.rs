@@ -5,11 +5,12 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use engine::recorder::{Delta, INTERVAL_NS};
+use engine::recorder::{Delta, INTERVAL_NS, Latencies};
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
 use model::figure::LATENCY_MAX_NS;
 use model::run::{Frame, INTERVALS_MAX, Interval, Latency};
+use model::workload::verbs::VerbStep;
 
 use crate::by_place::RegionSeries;
 use crate::rounds::Rounds;
@@ -101,12 +102,12 @@ impl Distribution {
 }
 
 /// Returns the distribution of each name, in the order of their first steps: a verb may make the same call in several steps.
-pub fn by_name<'a>(names: &[&'a str], steps: Vec<Distribution>) -> Vec<(&'a str, Distribution)> {
-    let mut merged: Vec<(&str, Distribution)> = Vec::with_capacity(steps.len());
-    for (name, step) in names.iter().copied().zip(steps) {
-        match merged.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, sum)) => sum.merge(&step),
-            None => merged.push((name, step)),
+pub fn by_name(steps: Vec<(VerbStep, Distribution)>) -> Vec<(VerbStep, Distribution)> {
+    let mut merged: Vec<(VerbStep, Distribution)> = Vec::with_capacity(steps.len());
+    for (step, latencies) in steps {
+        match merged.iter_mut().find(|(known, _)| known.name == step.name) {
+            Some((_, sum)) => sum.merge(&latencies),
+            None => merged.push((step, latencies)),
         }
     }
     merged
@@ -187,7 +188,7 @@ pub struct Collector {
     /// Delays from the intended to the actual start; empty in a closed loop.
     pub queueing: Distribution,
     /// Latencies of each kind of call; empty where an operation is one call.
-    pub steps: Vec<Distribution>,
+    pub steps: Vec<(VerbStep, Distribution)>,
     intervals: Vec<Interval>,
     /// Neighbouring intervals merged into one: a power of two.
     merged: u64,
@@ -200,9 +201,10 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// Makes an empty collection for operations with this many kinds of calls; 0 if an operation is one call.
-    pub fn new(steps: usize) -> Self {
-        Self { steps: (0..steps).map(|_| Distribution::default()).collect(), merged: 1, ..Self::default() }
+    /// Makes an empty collection for operations with these steps; none if an operation is one call.
+    pub fn new(steps: Vec<VerbStep>) -> Self {
+        let steps = steps.into_iter().map(|step| (step, Distribution::default())).collect();
+        Self { steps, merged: 1, ..Self::default() }
     }
 
     /// Returns the same collection for a test of rounds, of that time and at most that many.
@@ -230,8 +232,9 @@ impl Collector {
         self.slowest_chunk_ns = self.slowest_chunk_ns.max(delta.slowest_chunk_ns);
         let queueing = delta.queueing.iter().flat_map(|queueing| queueing.buckets());
         queueing.for_each(|(upper_ns, count)| self.queueing.add(upper_ns, count));
-        for (step, latencies) in self.steps.iter_mut().zip(&delta.steps) {
-            latencies.buckets().for_each(|(upper_ns, count)| step.add(upper_ns, count));
+        for (step, sum) in &mut self.steps {
+            let buckets = delta.steps.get(step.number).into_iter().flat_map(Latencies::buckets);
+            buckets.for_each(|(upper_ns, count)| sum.add(upper_ns, count));
         }
         let buckets: Vec<_> = delta.latencies.buckets().collect();
         buckets.iter().for_each(|(upper_ns, count)| self.operations.add(*upper_ns, *count));
@@ -403,7 +406,7 @@ mod tests {
 
     #[test]
     fn worker_counts_are_merged_by_their_end_interval() {
-        let mut collected = Collector::new(0);
+        let mut collected = Collector::new(Vec::new());
         collected.add(&delta(1000 + INTERVAL_NS, &[100, 200]), 1000);
         collected.add(&delta(1000 + INTERVAL_NS - 5, &[200, 300]), 1000);
         collected.add(&delta(1000 + 3 * INTERVAL_NS, &[400]), 1000);
@@ -416,7 +419,7 @@ mod tests {
 
     #[test]
     fn block_verified_after_last_operation_is_counted() {
-        let mut collected = Collector::new(0);
+        let mut collected = Collector::new(Vec::new());
         collected.add(&delta(INTERVAL_NS, &[100]), 0);
         collected.add(&Delta { verified: 1, ..delta(2 * INTERVAL_NS, &[]) }, 0);
         assert_eq!((collected.ops, collected.verified), (1, 1));
@@ -425,7 +428,7 @@ mod tests {
 
     #[test]
     fn long_phase_merges_adjacent_intervals_without_loss() {
-        let mut collected = Collector::new(0);
+        let mut collected = Collector::new(Vec::new());
         for tick in 1..=10_000u64 {
             collected.add(&delta(tick * INTERVAL_NS, &[100]), 0);
         }
@@ -438,16 +441,21 @@ mod tests {
 
     #[test]
     fn steps_of_one_name_are_counted_together() {
-        let mut steps: Vec<Distribution> = (0..3).map(|_| Distribution::default()).collect();
-        steps.iter_mut().zip([100, 200, 300]).for_each(|(step, latency_ns)| step.add(latency_ns, latency_ns));
-        let merged = by_name(&["write", "write", "fdatasync"], steps);
-        let counts: Vec<_> = merged.iter().map(|(name, step)| (*name, step.count(), step.0.max())).collect();
+        let names = ["write", "write", "fdatasync"];
+        let mut steps =
+            Collector::new(names.map(|name| VerbStep { number: 0, name, calls: &[] }).into()).steps;
+        steps
+            .iter_mut()
+            .zip([100, 200, 300])
+            .for_each(|((_, sum), latency_ns)| sum.add(latency_ns, latency_ns));
+        let merged = by_name(steps);
+        let counts: Vec<_> = merged.iter().map(|(step, sum)| (step.name, sum.count(), sum.0.max())).collect();
         assert_eq!(counts, [("write", 300, 200), ("fdatasync", 300, 301)]);
     }
 
     #[test]
     fn percentiles_need_samples_beyond_them() {
-        let mut collected = Collector::new(0);
+        let mut collected = Collector::new(Vec::new());
         collected.add(&delta(1, &(1..=1999).map(|n| n * 1000).collect::<Vec<_>>()), 0);
         let latency = collected.operations.latency().unwrap();
         assert_eq!((latency.p99, latency.p99_9), (None, None));

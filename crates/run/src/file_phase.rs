@@ -9,7 +9,6 @@ mod remedy;
 mod rules;
 mod sets;
 mod sync;
-mod verbs;
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -29,6 +28,7 @@ use engine::{Failure, failure::Cause};
 use model::UserError;
 use model::plan::Clients;
 use model::run::{INTERVALS_MAX, RoundRecord};
+use model::workload::verbs::Change;
 use model::workload::{
     Arrival, CHUNK_BYTES_MAX, CacheMode, FileKind, FileVerb, FilesWork, Naming, Order, SyncMode, Workload,
 };
@@ -44,10 +44,8 @@ use crate::worker_pool::{Mailbox, Work, WorkerPool, pin_to_cpus};
 use allowance::Allowance;
 use remedy::remedy;
 use sets::{operations, visited};
-use verbs::{Change, change};
 
 pub use rules::rules;
-pub use verbs::steps;
 
 /// Hexadecimal digits in the names of the threads' directories.
 const THREAD_DIGITS: usize = 4;
@@ -115,7 +113,7 @@ impl Shape {
             size_max_bytes: work.size_max_bytes,
             naming: work.naming,
             kind: work.kind,
-            has_attributes: work.verb == FileVerb::XattrGet,
+            has_attributes: work.verb.reads_attributes(),
         }
     }
 }
@@ -262,7 +260,7 @@ fn run(
         if work.shared { work.files.saturating_mul(clients) } else { work.files.div_ceil(threads) };
     let tree = Tree { files: per_thread, dirs: work.dirs, levels: work.levels };
     let shape = Shape::new(workload, work, tree);
-    set.begin_generation(shape, change(work.verb) == Change::Mixed, task.directory)?;
+    set.begin_generation(shape, work.verb.change() == Change::Mixed, task.directory)?;
     let timer = task.inputs.timer.anchored();
     let shared = mix
         .filter(|_| work.shared)
@@ -329,7 +327,7 @@ fn drive_rounds(
 ) {
     let mut rounds = Rounds { task, work, allowance, set, drive, outcome };
     let result = rounds.run(&mut pool);
-    let is_mixed = change(work.verb) == Change::Mixed;
+    let is_mixed = work.verb.change() == Change::Mixed;
     rounds.set.is_unknown |= result.is_err() || rounds.drive.is_stopped() || is_mixed;
     let dismissed = pool.dismiss(drive.meter.activity());
     outcome.failure = result.and(dismissed).err();
@@ -404,7 +402,7 @@ impl Rounds<'_, '_> {
         }
         if matches!(measured, Ok(false)) {
             // The directories for a round that does not come are there.
-            self.set.is_unknown |= self.work.verb == FileVerb::Rmdir;
+            self.set.is_unknown |= self.work.verb.change() == Change::Removed(Kind::Directory);
             return Ok(false);
         }
         let settled = self.untimed(pool, all, |deadline_ns| Command::Settle { deadline_ns });
@@ -587,7 +585,7 @@ struct Member {
 
 impl Member {
     fn start(self) -> (Work<Command, Report>, DeltaReader) {
-        let shape = recorder::Shape::closed(steps(&self.work).len());
+        let shape = recorder::Shape::from(&self.work.steps()[..]);
         let (recorder, reader) = Recorder::new(recorder::Shape { is_open: self.pacing.is_some(), ..shape });
         let body = move |mailbox: &Mailbox<Command, Report>| {
             pin_to_cpus(self.local_cpus.as_deref());
@@ -693,7 +691,7 @@ impl Member {
 
     /// Returns the visits of a round, in its order.
     fn visits(&self) -> VisitOrder {
-        let files = match change(self.work.verb) {
+        let files = match self.work.verb.change() {
             _ if self.work.missing => self.files,
             // Flows and loads go on until their time is over, or the passes that were asked for.
             Change::Mixed => {
@@ -720,7 +718,7 @@ impl Member {
 
     /// Makes everything that a round needs; true if all of it exists.
     fn prepare(&mut self, names: Names, place: &FileLocation<'_>, deadline_ns: u64) -> (Round, bool) {
-        match change(self.work.verb) {
+        match self.work.verb.change() {
             _ if self.work.missing => (empty_round(), true),
             Change::Made(Kind::File) => self.remove_files(names, place, deadline_ns),
             Change::Made(Kind::Directory) => (empty_round(), true),
@@ -776,7 +774,7 @@ impl Member {
         let visited = VisitOrder { files: done, ..visits };
         let unlink = |kind| NameChange::unlink(names, kind, false);
         let rmdir = || NameChange::rmdir(names, false);
-        match change(self.work.verb) {
+        match self.work.verb.change() {
             _ if self.work.missing => (empty_round(), true),
             Change::Nothing | Change::Mixed => (empty_round(), true),
             Change::Made(Kind::File) if done == self.files || self.work.order == Order::Sequential => {

@@ -15,10 +15,11 @@ use engine::data::Content;
 use engine::data_loop::DataLoop;
 use engine::recorder::{DeltaReader, Recorder, Shape};
 use engine::stdio::protocol::{Job, Verify};
-use engine::verb::Steps;
+use engine::verb::{Steps, Verb};
 use engine::worker::{Limits, Stamping, WorkerResult};
 use model::UserError;
 use model::workload::DataWork;
+use model::workload::verbs::VerbStep;
 use rustix::io::Errno;
 
 use crate::stdio_child::StdioChild;
@@ -74,10 +75,14 @@ pub struct Part {
     pub local_cpus: Option<Arc<[u32]>>,
 }
 
-/// Returns the calls of a verb, if an operation makes several kinds.
-pub fn steps(data: &DataWork) -> Vec<&'static str> {
-    let names = Steps::from_work(data, 0).names();
-    if data.verb.is_bytes() || names.len() == 1 { Vec::new() } else { names.to_vec() }
+/// Returns the steps of a verb, if an operation makes several kinds of calls.
+pub fn steps(data: &DataWork) -> Vec<VerbStep> {
+    let verb = Steps::from_work(data, 0);
+    if data.verb.is_bytes() || verb.names().len() == 1 {
+        return Vec::new();
+    }
+    let calls = verb.steps().iter().zip(verb.names()).enumerate();
+    calls.map(|(number, (call, name))| VerbStep { number, name, calls: call.kernel_calls() }).collect()
 }
 
 /// Returns the work of a member on blocks.

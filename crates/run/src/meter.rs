@@ -14,6 +14,7 @@ use model::run::{
     CallUse, CpuShares, DeviceFrame, DeviceUse, Flow, Frame, OwnIo, SystemUse, TimeBreakdown, WaitChannel,
 };
 use model::target::{Backing, Target};
+use model::workload::verbs::VerbStep;
 use model::workload::{DataVerb, Work};
 use observe::{Flows, Probe, Root, Snapshot, StepReader, SystemSampler, Waits};
 use rustix::time::{ClockId, clock_gettime};
@@ -461,21 +462,12 @@ impl PhaseSums {
 
     /// Returns the time that `threads` threads slept in the calls of a step; `None` if calls were not
     /// counted.
-    pub fn waiting_ns(&self, step: &str, threads: u32) -> Option<u64> {
+    pub fn waiting_ns(&self, step: &VerbStep, threads: u32) -> Option<u64> {
         if self.blocked_in.is_empty() {
             return None;
         }
-        // The kernel's calls have other names than the steps.
-        let is_its = |call: &str| match step {
-            "read" => matches!(call, "read" | "pread64" | "preadv2"),
-            "write" => matches!(call, "write" | "pwrite64" | "pwritev2"),
-            "stat" => matches!(call, "stat" | "newfstatat" | "statx"),
-            "discard" => matches!(call, "fallocate" | "ioctl"),
-            "reflink" => call == "ioctl",
-            step => call.starts_with(step),
-        };
-        let share: f64 =
-            self.blocked_in.iter().filter(|(call, _)| is_its(call)).map(|(_, share)| share).sum();
+        let its = self.blocked_in.iter().filter(|(call, _)| step.calls.contains(call));
+        let share: f64 = its.map(|(_, share)| share).sum();
         Some((share * self.measured_ns as f64 * f64::from(threads)) as u64)
     }
 
@@ -654,7 +646,7 @@ mod tests {
         };
         let zeros = Snapshot { devices: vec![DeviceFrame::default()], ..Snapshot::default() };
         let frame = zeros.frame_since(&zeros);
-        let mut collected = Collector::new(0);
+        let mut collected = Collector::new(Vec::new());
         collected.read_bytes = 4096;
         let known = PhaseSums { sum: Some(frame), ..PhaseSums::default() };
         let device = |sums: &PhaseSums| sums.device(&target, &phase, &collected);

@@ -19,6 +19,7 @@ use model::run::{
     PhaseRecord, Rate, Residency, RoundRecord, SlowestCalls, Status, Step, SystemUse, WorkloadRecord,
 };
 use model::target::{Backing, Target, TargetKind};
+use model::workload::verbs::VerbStep;
 use model::workload::{Arrival, CacheMode, DataVerb, DataWork, FileVerb, Work, Workload};
 use model::{UserError, spec};
 
@@ -93,7 +94,7 @@ pub fn record(
 ) -> PhaseRecord {
     let workload = &phase.workload;
     let data = workload.data();
-    let steps = collect::by_name(&task::steps(phase), std::mem::take(&mut collected.steps));
+    let steps = collect::by_name(std::mem::take(&mut collected.steps));
     // Without files there is no cache for data to wait in.
     measured.times.cached_writes &= data.is_none() || phase.engine.needs_files();
     let (status, reason) = measured.status(context.is_interrupted);
@@ -144,31 +145,24 @@ pub fn record(
 }
 
 /// Returns the steps of the operations that were made, with the time in which their threads slept.
-fn step_records(
-    phase: &PlannedPhase,
-    steps: &[(&'static str, Distribution)],
-    observed: &PhaseSums,
-) -> Vec<Step> {
+fn step_records(phase: &PlannedPhase, steps: &[(VerbStep, Distribution)], observed: &PhaseSums) -> Vec<Step> {
     // A look finds a thread asleep in a call of the kernel. It cannot tell apart two steps that make the same
     // call.
-    let call = |step: &'static str| match step {
-        "create" => Some("open"),
-        "rmdir" => Some("unlink"),
-        step => step.split(' ').next(),
+    let is_alone = |step: &VerbStep| {
+        let shares = |(other, _): &&(VerbStep, _)| other.calls.iter().any(|call| step.calls.contains(call));
+        steps.iter().filter(shares).count() == 1
     };
-    let is_alone =
-        |name: &'static str| steps.iter().filter(|(other, _)| call(other) == call(name)).count() == 1;
     let is_mix = !task::operations(phase).is_empty();
-    let step = |(name, latencies): &(&'static str, Distribution)| {
+    let step = |(step, latencies): &(VerbStep, Distribution)| {
         let latency = latencies.latency();
         let elapsed_ns = latency.as_ref().map(|latency| latency.mean * latencies.count());
         Step {
-            name: (*name).into(),
+            name: step.name.into(),
             ops: latencies.count(),
             elapsed_ns,
             waiting_ns: match is_mix {
-                true => elapsed_ns.and_then(|elapsed_ns| observed.waiting_in_ns(name, elapsed_ns)),
-                false => observed.waiting_ns(name, phase.workload.threads).filter(|_| is_alone(name)),
+                true => elapsed_ns.and_then(|elapsed_ns| observed.waiting_in_ns(step.name, elapsed_ns)),
+                false => observed.waiting_ns(step, phase.workload.threads).filter(|_| is_alone(step)),
             },
             latency_ns: latency,
             histogram: latencies.encoded(),
@@ -668,7 +662,7 @@ mod tests {
 
     /// Returns ten seconds in which 10,000 operations ended, and a sync of half a second.
     fn times(cached_writes: bool) -> (Collector, Times) {
-        let mut collected = Collector::new(0);
+        let mut collected = Collector::new(Vec::new());
         collected.ops = 10_000;
         let times = Times {
             work_ns: 10_000_000_000,
@@ -706,7 +700,8 @@ mod tests {
             let time_ns = time_s * 1_000_000_000;
             let times = Times { last_done_ns: time_ns, ..Times::default() };
             let totals = PhaseTotals { times, ..PhaseTotals::default() };
-            let totals = totals.with_cut_short(&plan.phases[0], &Collector::new(0), time_ns, 20_000_000_000);
+            let totals =
+                totals.with_cut_short(&plan.phases[0], &Collector::new(Vec::new()), time_ns, 20_000_000_000);
             assert_eq!(totals.cut_short.is_some(), is_cut, "{time_s} s");
         }
     }

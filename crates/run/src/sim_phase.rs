@@ -39,7 +39,7 @@ pub struct SimTask<'a> {
 
 impl Task for SimTask<'_> {
     fn measure(self: Box<Self>, on_event: &mut dyn FnMut(PhaseEvent<'_>)) -> Measured {
-        let collected = Collector::new(task::steps(self.inputs.phase).len()).in_rounds(self.inputs.rounds);
+        let collected = Collector::new(task::steps(self.inputs.phase)).in_rounds(self.inputs.rounds);
         let mut observed = PhaseSums::default();
         // All worker time that the device takes is spent in the kernel.
         (observed.is_simulated, observed.kernel_ticks) = (true, 1);

@@ -103,7 +103,13 @@ pub fn buckets(histogram: Option<&str>) -> Vec<(u64, u64)> {
 impl ClientAggregate {
     /// Prepares the sum of a test that begins at `origin_ns` on the coordinator's clock, by that many clients.
     pub fn new(origin_ns: u64, clients: usize) -> Self {
-        Self { origin_ns, clients, collected: Collector::new(0), steps: Vec::new(), parts: Vec::new() }
+        Self {
+            origin_ns,
+            clients,
+            collected: Collector::new(Vec::new()),
+            steps: Vec::new(),
+            parts: Vec::new(),
+        }
     }
 
     /// Adds a client's measurements; `start_ns` is the start of its time axis on the coordinator's clock.

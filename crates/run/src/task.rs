@@ -5,14 +5,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use engine::clock::{Clock, Monotonic, Timer};
 use model::plan::{PlannedPhase, PrecisionGoal};
+use model::workload::verbs::VerbStep;
 use model::workload::{CacheMode, FileVerb, Work};
 use model::{UserError, load, mix};
 
 use crate::collect::Collector;
 use crate::drive::{PhaseEvent, RunningPhase};
+use crate::member;
 use crate::meter::{LowWatermark, Meter, PhaseSums};
 use crate::record::PhaseTotals;
-use crate::{file_phase, member};
 
 /// Inputs that all kinds of phases share.
 pub struct PhaseInputs<'a> {
@@ -61,7 +62,7 @@ impl Measured {
     pub fn nothing(phase: &PlannedPhase, error: UserError) -> Self {
         Self {
             totals: Err(error),
-            collected: Collector::new(steps(phase).len()),
+            collected: Collector::new(steps(phase)),
             observed: PhaseSums::default(),
             start_ns: Some(Monotonic.now_ns()),
         }
@@ -74,11 +75,11 @@ pub trait Task {
     fn measure(self: Box<Self>, on_event: &mut dyn FnMut(PhaseEvent<'_>)) -> Measured;
 }
 
-/// Returns the names of the calls that an operation of a phase consists of.
-pub fn steps(phase: &PlannedPhase) -> Vec<&'static str> {
+/// Returns the steps that an operation of a phase consists of; none if it is one call.
+pub fn steps(phase: &PlannedPhase) -> Vec<VerbStep> {
     match &phase.workload.work {
         Work::Data(data) => member::steps(data),
-        Work::Files(files) => file_phase::steps(files),
+        Work::Files(files) => files.steps(),
     }
 }
 
@@ -115,7 +116,7 @@ pub fn run_measured(
         on_event,
         stop: Arc::clone(&stop.0),
         low_watermark: LowWatermark::default(),
-        collected: Collector::new(steps(inputs.phase).len()).in_rounds(inputs.rounds),
+        collected: Collector::new(steps(inputs.phase)).in_rounds(inputs.rounds),
         readers: Vec::new(),
         start_ns: Monotonic.now_ns(),
         operations: operations(inputs.phase),

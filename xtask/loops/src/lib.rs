@@ -26,7 +26,7 @@ use engine::sim::{SimClock, SimLoop, SimSystem};
 use engine::uring::Options;
 use engine::verb::Steps;
 use engine::worker::{Layout, Limits, Stamping};
-use model::mix::Mix;
+use model::mix::{Mix, Operation};
 use model::sim::SimDevice;
 use model::spec::{Defaults, parse};
 use model::workload::MixName;
@@ -180,7 +180,7 @@ fn mix(name: MixName, ops: u64) -> Result<()> {
     // No call reaches it.
     let place = FileLocation { directory: rustix::fs::CWD, leaves: &[], tree };
     flows.populate(&place, limits);
-    let (mut recorder, _) = Recorder::new(Shape::closed(flows.steps().len()));
+    let (mut recorder, _) = Recorder::new(Shape::closed(Operation::STEPS.len()));
     let weights: u64 = mix.flows.iter().map(|flow| flow.weight).sum();
     let operations: u64 = mix.flows.iter().map(|flow| flow.weight * flow.operations.len() as u64).sum();
     let visits = VisitOrder::in_sequence(0, ops * weights / operations);
@@ -213,16 +213,16 @@ fn turns(specs: &[&str], ops: u64, directory: BorrowedFd<'_>) -> Result<()> {
     let place = FileLocation { directory, leaves: &[], tree };
     let (stop, timer) = (AtomicBool::new(false), Timer::best().anchored());
     let limits = RoundLimits { deadline_ns: u64::MAX, stop: &stop, budget: &UNLIMITED };
-    let (mut recorder, _) = Recorder::new(Shape::closed(specs.len()));
+    let parsed = |spec: &str| {
+        let workload = parse(spec, &Defaults::default()).map_err(|refusal| anyhow!("{refusal:?}"))?;
+        workload.files().cloned().context("a verb on files")
+    };
+    let verb = |spec: &str| Ok(measured(&parsed(spec)?, Part::single_thread(tree.plain(), None, SEED)));
+    let (mut recorder, _) = Recorder::new(Shape::from(&parsed(specs[0])?.steps()[..]));
     let mut turn = |verb: &mut dyn files::Measured| {
         let visits = VisitOrder::in_sequence(0, FILES);
         let round = verb.round(&place, visits, &timer, &mut recorder, limits);
         round.result.map_err(|failure| anyhow!("{failure:?}"))
-    };
-    let verb = |spec: &str| {
-        let workload = parse(spec, &Defaults::default()).map_err(|refusal| anyhow!("{refusal:?}"))?;
-        let work = workload.files().context("a verb on files")?;
-        Ok(measured(work, Part::single_thread(tree.plain(), None, SEED)))
     };
     let mut verbs = specs.iter().copied().map(verb).collect::<Result<Vec<_>>>()?;
     let makes = specs.contains(&"create");

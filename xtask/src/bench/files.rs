@@ -13,6 +13,7 @@ use engine::clock::Timer;
 use engine::files::{Create, FileLocation, IndexedOps, Measured, NameChange, RoundLimits, Stat, VisitOrder};
 use engine::names::{FILE_DIGITS, Kind, Name, Tree};
 use engine::recorder::{Recorder, Shape};
+use model::workload::{FileVerb, FilesWork};
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
@@ -104,23 +105,24 @@ impl Files {
         let mut ours_create = Create::new(ours_names, None, false);
         let mut ours_stat = IndexedOps::new(ours_names, Stat::new(false, false));
         let mut ours_unlink = NameChange::unlink(ours_names, Kind::File, false);
+        let create_shape = Shape::from(&FilesWork::new(FileVerb::Create, 1).steps()[..]);
         let ratios = [
             interleave(
                 SLICES,
                 pair,
-                |at| through_loop(&mut ours_create, &place, slice(at), self.timer, pinned),
+                |at| through_loop(&mut ours_create, create_shape, &place, slice(at), self.timer, pinned),
                 |at| bare(&names[slice(at)], pinned, create),
             )?,
             interleave(
                 SLICES,
                 pair,
-                |at| through_loop(&mut ours_stat, &place, slice(at), self.timer, pinned),
+                |at| through_loop(&mut ours_stat, Shape::default(), &place, slice(at), self.timer, pinned),
                 |at| bare(&names[slice(at)], pinned, stat),
             )?,
             interleave(
                 SLICES,
                 pair,
-                |at| through_loop(&mut ours_unlink, &place, slice(at), self.timer, pinned),
+                |at| through_loop(&mut ours_unlink, Shape::default(), &place, slice(at), self.timer, pinned),
                 |at| bare(&names[slice(at)], pinned, unlink),
             )?,
         ];
@@ -140,12 +142,13 @@ impl Files {
 /// Seconds that the program's loop takes for some of the files.
 fn through_loop(
     verb: &mut dyn Measured,
+    shape: Shape,
     place: &FileLocation<'_>,
     files: Range<usize>,
     timer: Timer,
     pinned: &Pinned,
 ) -> Result<f64> {
-    let (mut recorder, reader) = Recorder::new(Shape::closed(verb.steps().len()));
+    let (mut recorder, reader) = Recorder::new(shape);
     let stop = AtomicBool::new(false);
     let limits = RoundLimits { deadline_ns: u64::MAX, stop: &stop, budget: &UNLIMITED };
     let timer = timer.anchored();

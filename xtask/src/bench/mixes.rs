@@ -84,7 +84,7 @@ fn nothing(mix: &Mix) -> Result<f64> {
     let limits = RoundLimits { deadline_ns: u64::MAX, stop: &stop, budget: &UNLIMITED };
     let mut flows = Flows::without_calls(mix, mix.population.files, tree(mix), 1);
     flows.populate(&place, limits);
-    let (mut recorder, _) = Recorder::new(Shape::closed(flows.steps().len()));
+    let (mut recorder, _) = Recorder::new(Shape::closed(model::mix::Operation::STEPS.len()));
     let visits = VisitOrder::in_sequence(0, EMPTY_FLOWS);
     let round = round(&mut flows, &place, visits, &Timer::best().anchored(), &mut recorder, limits);
     round.result.map_err(|failure| anyhow!("{failure:?}"))?;

@@ -7,10 +7,11 @@ use std::ffi::CStr;
 use std::os::fd::BorrowedFd;
 
 use model::target::USER_ATTRIBUTE as NAME;
+use model::workload::verbs::{VerbStep, xattr_get, xattr_set};
 use rustix::fs::XattrFlags;
 use rustix::io::Errno;
 
-use super::{CallError, NameOps, READ_FLAGS, StepTimer, finish, open_first};
+use super::{CallError, NameOps, READ_FLAGS, StepTimer, close_step, fails, open_step, sync_step};
 use crate::failure::Cause;
 
 /// Bytes of its value. ext4 and XFS keep so few in the inode.
@@ -31,12 +32,7 @@ impl SetAttribute {
 }
 
 impl NameOps for SetAttribute {
-    fn steps(&self) -> &'static [&'static str] {
-        match self.is_durable {
-            false => &["open", "fsetxattr", "close", "getdents64"],
-            true => &["open", "fsetxattr", "fsync", "close", "getdents64"],
-        }
-    }
+    const GETDENTS: VerbStep = xattr_set::GETDENTS;
 
     #[inline]
     fn operate(
@@ -45,11 +41,12 @@ impl NameOps for SetAttribute {
         name: &CStr,
         timer: &mut StepTimer<'_>,
     ) -> Result<(), CallError> {
-        let opened = open_first(directory, name, READ_FLAGS, timer)?;
-        rustix::fs::fsetxattr(&opened, NAME, &VALUE, XattrFlags::empty())
-            .map_err(|errno| (1, errno.into()))?;
-        timer.record_step(1);
-        finish(opened, self.is_durable, timer)
+        let opened = open_step(directory, name, READ_FLAGS, xattr_set::OPEN, timer)?;
+        let set = rustix::fs::fsetxattr(&opened, NAME, &VALUE, XattrFlags::empty());
+        set.map_err(fails(xattr_set::FSETXATTR.name))?;
+        timer.record_step(xattr_set::FSETXATTR);
+        sync_step(&opened, self.is_durable, xattr_set::FSYNC, timer)?;
+        close_step(opened, xattr_set::CLOSE, timer)
     }
 }
 
@@ -58,9 +55,7 @@ impl NameOps for SetAttribute {
 pub struct GetAttribute;
 
 impl NameOps for GetAttribute {
-    fn steps(&self) -> &'static [&'static str] {
-        &["open", "fgetxattr", "close", "getdents64"]
-    }
+    const GETDENTS: VerbStep = xattr_get::GETDENTS;
 
     #[inline]
     fn operate(
@@ -69,15 +64,16 @@ impl NameOps for GetAttribute {
         name: &CStr,
         timer: &mut StepTimer<'_>,
     ) -> Result<(), CallError> {
-        let opened = open_first(directory, name, READ_FLAGS, timer)?;
+        let opened = open_step(directory, name, READ_FLAGS, xattr_get::OPEN, timer)?;
         let mut value = [0u8; VALUE_BYTES];
         let read = rustix::fs::fgetxattr(&opened, NAME, &mut value);
-        let got_bytes = read.map_err(|errno| (1, errno.into()))?;
+        let got_bytes = read.map_err(fails(xattr_get::FGETXATTR.name))?;
         if got_bytes != VALUE_BYTES {
-            return Err((1, Cause::Short { got_bytes, wanted_bytes: VALUE_BYTES }));
+            let short = Cause::Short { got_bytes, wanted_bytes: VALUE_BYTES };
+            return Err((xattr_get::FGETXATTR.name, short));
         }
-        timer.record_step(1);
-        finish(opened, false, timer)
+        timer.record_step(xattr_get::FGETXATTR);
+        close_step(opened, xattr_get::CLOSE, timer)
     }
 }
 
@@ -86,9 +82,8 @@ impl NameOps for GetAttribute {
 pub struct RemoveAttribute;
 
 impl NameOps for RemoveAttribute {
-    fn steps(&self) -> &'static [&'static str] {
-        &["open", "fremovexattr", "close", "getdents64"]
-    }
+    // It is not measured.
+    const GETDENTS: VerbStep = xattr_set::GETDENTS;
 
     fn operate(
         &mut self,
@@ -96,12 +91,12 @@ impl NameOps for RemoveAttribute {
         name: &CStr,
         timer: &mut StepTimer<'_>,
     ) -> Result<(), CallError> {
-        let opened = open_first(directory, name, READ_FLAGS, timer)?;
+        let opened = open_step(directory, name, READ_FLAGS, xattr_set::OPEN, timer)?;
         match rustix::fs::fremovexattr(&opened, NAME) {
-            Ok(()) | Err(Errno::NODATA) => timer.record_step(1),
-            Err(errno) => return Err((1, errno.into())),
+            Ok(()) | Err(Errno::NODATA) => {}
+            Err(errno) => return Err(fails("fremovexattr")(errno)),
         }
-        finish(opened, false, timer)
+        close_step(opened, xattr_set::CLOSE, timer)
     }
 }
 

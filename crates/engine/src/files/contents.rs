@@ -4,11 +4,13 @@ use std::ffi::CStr;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 use model::workload::CopyWay;
+use model::workload::verbs::{VerbStep, append, copy, truncate};
 use rustix::fs::{OFlags, SeekFrom};
 
 use super::verbs::{CREATE_FLAGS, CREATE_MODE, Content};
 use super::{
-    CallError, FileLocation, FileOps, NameOps, READ_FLAGS, StepTimer, WRITE_FLAGS, close, finish, open_first,
+    CallError, FileLocation, FileOps, NameOps, READ_FLAGS, StepTimer, WRITE_FLAGS, close_step, fails,
+    open_step, sync_step,
 };
 use crate::failure::Cause;
 use crate::names::{Kind, Name, Names};
@@ -32,12 +34,7 @@ impl Append {
 }
 
 impl NameOps for Append {
-    fn steps(&self) -> &'static [&'static str] {
-        match self.is_durable {
-            false => &["open", "write", "close", "getdents64"],
-            true => &["open", "write", "fsync", "close", "getdents64"],
-        }
-    }
+    const GETDENTS: VerbStep = append::GETDENTS;
 
     #[inline]
     fn operate(
@@ -48,14 +45,15 @@ impl NameOps for Append {
     ) -> Result<(), CallError> {
         let wanted_bytes = self.bytes.len();
         timer.charge(wanted_bytes as u64)?;
-        let opened = open_first(directory, name, APPEND_FLAGS, timer)?;
-        let got_bytes = rustix::io::write(&opened, &self.bytes).map_err(|errno| (1, errno.into()))?;
+        let opened = open_step(directory, name, APPEND_FLAGS, append::OPEN, timer)?;
+        let got_bytes = rustix::io::write(&opened, &self.bytes).map_err(fails(append::WRITE.name))?;
         if got_bytes != wanted_bytes {
-            return Err((1, Cause::Short { got_bytes, wanted_bytes }));
+            return Err((append::WRITE.name, Cause::Short { got_bytes, wanted_bytes }));
         }
         timer.recorder.write(wanted_bytes as u64);
-        timer.record_step(1);
-        finish(opened, self.is_durable, timer)
+        timer.record_step(append::WRITE);
+        sync_step(&opened, self.is_durable, append::FSYNC, timer)?;
+        close_step(opened, append::CLOSE, timer)
     }
 }
 
@@ -75,14 +73,6 @@ impl Truncate {
 }
 
 impl FileOps for Truncate {
-    fn steps(&self) -> &'static [&'static str] {
-        if self.is_durable {
-            &["open", "ftruncate", "fsync", "close"]
-        } else {
-            &["open", "ftruncate", "close"]
-        }
-    }
-
     #[inline]
     fn operate(
         &mut self,
@@ -90,11 +80,13 @@ impl FileOps for Truncate {
         file: u64,
         timer: &mut StepTimer<'_>,
     ) -> Result<(), CallError> {
-        let opened = open_first(place.directory, self.name.path_of(file), WRITE_FLAGS, timer)?;
+        let path = self.name.path_of(file);
+        let opened = open_step(place.directory, path, WRITE_FLAGS, truncate::OPEN, timer)?;
         let half_bytes = self.content.size_bytes(file) / 2;
-        rustix::fs::ftruncate(&opened, half_bytes).map_err(|errno| (1, errno.into()))?;
-        timer.record_step(1);
-        finish(opened, self.is_durable, timer)
+        rustix::fs::ftruncate(&opened, half_bytes).map_err(fails(truncate::FTRUNCATE.name))?;
+        timer.record_step(truncate::FTRUNCATE);
+        sync_step(&opened, self.is_durable, truncate::FSYNC, timer)?;
+        close_step(opened, truncate::CLOSE, timer)
     }
 }
 
@@ -119,30 +111,25 @@ impl Restore {
 }
 
 impl FileOps for Restore {
-    fn steps(&self) -> &'static [&'static str] {
-        &["open", "fstat", "ftruncate", "write", "close"]
-    }
-
     fn operate(
         &mut self,
         place: &FileLocation<'_>,
         file: u64,
         timer: &mut StepTimer<'_>,
     ) -> Result<(), CallError> {
-        let opened = open_first(place.directory, self.name.path_of(file), WRITE_FLAGS, timer)?;
-        let found_bytes = rustix::fs::fstat(&opened).map_err(|errno| (1, errno.into()))?.st_size as u64;
+        let path = self.name.path_of(file);
+        let opened = open_step(place.directory, path, WRITE_FLAGS, truncate::OPEN, timer)?;
+        let found_bytes = rustix::fs::fstat(&opened).map_err(fails("fstat"))?.st_size as u64;
         let size_bytes = self.content.as_ref().map_or(0, |content| content.size_bytes(file));
         if found_bytes > size_bytes {
-            rustix::fs::ftruncate(&opened, size_bytes).map_err(|errno| (2, errno.into()))?;
+            rustix::fs::ftruncate(&opened, size_bytes).map_err(fails("ftruncate"))?;
         } else if let Some(content) = self.content.as_mut().filter(|_| found_bytes < size_bytes) {
             timer.charge(size_bytes - found_bytes)?;
-            rustix::fs::seek(&opened, SeekFrom::Start(found_bytes)).map_err(|errno| (3, errno.into()))?;
-            content.write(file, found_bytes, size_bytes, &opened).map_err(|errno| (3, errno.into()))?;
+            rustix::fs::seek(&opened, SeekFrom::Start(found_bytes)).map_err(fails("write"))?;
+            content.write(file, found_bytes, size_bytes, &opened).map_err(fails("write"))?;
             self.written_bytes += size_bytes - found_bytes;
         }
-        close(opened).map_err(|errno| (4, errno.into()))?;
-        timer.record_step(4);
-        Ok(())
+        close_step(opened, truncate::CLOSE, timer)
     }
 }
 
@@ -158,7 +145,7 @@ enum CopyMethod {
 }
 
 impl CopyMethod {
-    /// Copies this number of bytes, and records each call as a step, starting with the third.
+    /// Copies this number of bytes, and records each call as a step.
     #[inline]
     fn copy(
         &mut self,
@@ -171,8 +158,8 @@ impl CopyMethod {
             Self::ReadWrite(chunk) => read_and_write(from, to, size_bytes, chunk, timer),
             Self::CopyRange(chunk_bytes) => copy_range(from, to, size_bytes, *chunk_bytes, timer),
             Self::Reflink => {
-                rustix::fs::ioctl_ficlone(to, from).map_err(|errno| (2, errno.into()))?;
-                timer.record_step(2);
+                rustix::fs::ioctl_ficlone(to, from).map_err(fails(copy::REFLINK.name))?;
+                timer.record_step(copy::REFLINK);
                 Ok(())
             }
         }
@@ -191,17 +178,17 @@ fn read_and_write(
     while left_bytes > 0 {
         let wanted_bytes = left_bytes.min(chunk.len() as u64) as usize;
         let read = rustix::io::read(from, &mut chunk[..wanted_bytes]);
-        let got_bytes = read.map_err(|errno| (2, errno.into()))?;
+        let got_bytes = read.map_err(fails(copy::READ.name))?;
         if got_bytes == 0 {
-            return Err((2, Cause::Short { got_bytes, wanted_bytes }));
+            return Err((copy::READ.name, Cause::Short { got_bytes, wanted_bytes }));
         }
         timer.recorder.read(got_bytes as u64);
-        timer.record_step(2);
+        timer.record_step(copy::READ);
         let mut rest = &chunk[..got_bytes];
         while !rest.is_empty() {
-            let written_bytes = rustix::io::write(to, rest).map_err(|errno| (3, errno.into()))?;
+            let written_bytes = rustix::io::write(to, rest).map_err(fails(copy::WRITE.name))?;
             timer.recorder.write(written_bytes as u64);
-            timer.record_step(3);
+            timer.record_step(copy::WRITE);
             rest = &rest[written_bytes..];
         }
         left_bytes -= got_bytes as u64;
@@ -221,13 +208,13 @@ fn copy_range(
     while left_bytes > 0 {
         let wanted_bytes = left_bytes.min(chunk_bytes) as usize;
         let copied = rustix::fs::copy_file_range(from, None, to, None, wanted_bytes);
-        let got_bytes = copied.map_err(|errno| (2, errno.into()))?;
+        let got_bytes = copied.map_err(fails(copy::COPY_FILE_RANGE.name))?;
         if got_bytes == 0 {
-            return Err((2, Cause::Short { got_bytes, wanted_bytes }));
+            return Err((copy::COPY_FILE_RANGE.name, Cause::Short { got_bytes, wanted_bytes }));
         }
         timer.recorder.read(got_bytes as u64);
         timer.recorder.write(got_bytes as u64);
-        timer.record_step(2);
+        timer.record_step(copy::COPY_FILE_RANGE);
         left_bytes -= got_bytes as u64;
     }
     Ok(())
@@ -264,17 +251,6 @@ impl Copy {
 }
 
 impl FileOps for Copy {
-    fn steps(&self) -> &'static [&'static str] {
-        match (&self.method, self.is_durable) {
-            (CopyMethod::ReadWrite(_), false) => &["open", "create", "read", "write", "close"],
-            (CopyMethod::ReadWrite(_), true) => &["open", "create", "read", "write", "fsync", "close"],
-            (CopyMethod::CopyRange(_), false) => &["open", "create", "copy_file_range", "close"],
-            (CopyMethod::CopyRange(_), true) => &["open", "create", "copy_file_range", "fsync", "close"],
-            (CopyMethod::Reflink, false) => &["open", "create", "reflink", "close"],
-            (CopyMethod::Reflink, true) => &["open", "create", "reflink", "fsync", "close"],
-        }
-    }
-
     #[inline]
     fn operate(
         &mut self,
@@ -285,24 +261,19 @@ impl FileOps for Copy {
         let size_bytes = self.content.size_bytes(file);
         // The server or file system may copy the data or share the blocks; that is unknown beforehand.
         timer.charge(size_bytes)?;
-        let from = open_first(place.directory, self.from.path_of(file), READ_FLAGS, timer)?;
+        let from = open_step(place.directory, self.from.path_of(file), READ_FLAGS, copy::OPEN, timer)?;
         let to = rustix::fs::openat(place.directory, self.to.path_of(file), CREATE_FLAGS, CREATE_MODE);
-        let to = to.map_err(|errno| (1, errno.into()))?;
-        timer.record_step(1);
+        let to = to.map_err(fails(copy::CREATE.name))?;
+        timer.record_step(copy::CREATE);
         self.method.copy(&from, &to, size_bytes, timer)?;
-        let mut step = if matches!(self.method, CopyMethod::ReadWrite(_)) { 4 } else { 3 };
         if self.is_durable {
             // The copy is durable only once its name is, too.
             let synced = rustix::fs::fsync(&to).and_then(|()| rustix::fs::fsync(place.leaf(file)));
-            synced.map_err(|errno| (step, errno.into()))?;
-            timer.record_step(step);
-            step += 1;
+            synced.map_err(fails(copy::FSYNC.name))?;
+            timer.record_step(copy::FSYNC);
         }
-        for opened in [to, from] {
-            close(opened).map_err(|errno| (step, errno.into()))?;
-            timer.record_step(step);
-        }
-        Ok(())
+        close_step(to, copy::CLOSE, timer)?;
+        close_step(from, copy::CLOSE, timer)
     }
 }
 
@@ -311,7 +282,7 @@ mod tests {
     use std::fs;
     use std::os::fd::AsFd;
 
-    use super::super::tests::watched;
+    use super::super::tests::count_calls;
     use super::super::{Create, IndexedOps, VisitOrder, round};
     use super::*;
     use crate::clock::Timer;
@@ -322,7 +293,7 @@ mod tests {
     /// Runs a round over all files, and returns the bytes written or read, and the calls of each step.
     fn all(verb: &mut impl FileOps, place: &FileLocation<'_>) -> (u64, Vec<u64>) {
         let visits = VisitOrder::in_sequence(0, TREE.files);
-        let (done, (_, bytes, calls)) = watched(verb.steps().len(), u64::MAX, |recorder, limits| {
+        let (done, (_, bytes, calls)) = count_calls(u64::MAX, |recorder, limits| {
             round(verb, place, visits, &Timer::Kernel, recorder, limits)
         });
         assert_eq!((done.result, done.done), (Ok(()), TREE.files));

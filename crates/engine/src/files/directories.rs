@@ -4,10 +4,11 @@ use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 
+use model::workload::verbs::readdir;
 use rustix::fs::{Mode, OFlags, RawDir};
 use rustix::io::Errno;
 
-use super::{CallError, FileLocation, NameOps, READ_FLAGS, Round, RoundLimits, StepTimer, Walk};
+use super::{CallError, FileLocation, NameOps, READ_FLAGS, Round, RoundLimits, StepTimer, Walk, fails};
 use crate::budget::Allotment;
 use crate::clock::{Clock, Timer};
 use crate::failure::{Cause, Failure};
@@ -25,8 +26,6 @@ pub struct Readdir {
 }
 
 impl Readdir {
-    /// Names of its calls.
-    pub const STEPS: &'static [&'static str] = &["open", "getdents64", "close"];
     /// A reader of the directories of a tree.
     pub fn new(tree: Tree) -> Self {
         Self { name: Name::new(tree.plain(), Kind::File), buffer: Box::new_uninit_slice(BUFFER_BYTES) }
@@ -55,8 +54,7 @@ impl Readdir {
             match read {
                 Ok(true) => {}
                 Ok(false) => break,
-                Err((step, cause)) => {
-                    let call = Self::STEPS[step];
+                Err((call, cause)) => {
                     round.result = Err(Failure { call, file: dir, offset_bytes: None, cause });
                     break;
                 }
@@ -84,18 +82,18 @@ impl Readdir {
     ) -> Result<bool, CallError> {
         let flags = READ_FLAGS.union(OFlags::DIRECTORY);
         let opened = rustix::fs::openat(place.directory, self.name.directory(dir), flags, Mode::empty())
-            .map_err(|errno| (0, errno.into()))?;
-        timer.record_step(0);
+            .map_err(fails(readdir::OPEN.name))?;
+        timer.record_step(readdir::OPEN);
         let mut entries = RawDir::new(&opened, &mut self.buffer);
         let is_complete = loop {
             let calls_kernel = entries.is_buffer_empty();
             let entry = entries.next();
             if calls_kernel {
-                timer.record_step(1);
+                timer.record_step(readdir::GETDENTS);
             }
             match entry {
                 None => break true,
-                Some(Err(errno)) => return Err((1, errno.into())),
+                Some(Err(errno)) => return Err(fails(readdir::GETDENTS.name)(errno)),
                 Some(Ok(entry)) => {
                     if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
                         *done += 1;
@@ -108,7 +106,7 @@ impl Readdir {
             }
         };
         drop(opened);
-        timer.record_step(2);
+        timer.record_step(readdir::CLOSE);
         Ok(is_complete)
     }
 }
@@ -127,11 +125,6 @@ impl<O: NameOps> Entries<O> {
     pub fn new(names: Names, operation: O) -> Self {
         let buffer = Box::new_uninit_slice(BUFFER_BYTES);
         Self { spelling: names.spelling, name: Name::new(names, operation.kind()), operation, buffer }
-    }
-
-    /// Names of its calls.
-    pub fn steps(&self) -> &'static [&'static str] {
-        self.operation.steps()
     }
 
     /// Reads all directories once, and operates on each name in the order read.
@@ -174,8 +167,7 @@ impl<O: NameOps> Entries<O> {
         dir: u64,
         walk: &mut Walk<'_>,
     ) -> Result<bool, Failure> {
-        let steps = self.operation.steps();
-        let (getdents, kind) = (steps.len() - 1, self.operation.kind());
+        let kind = self.operation.kind();
         let flags = READ_FLAGS.union(OFlags::DIRECTORY);
         let directory = rustix::fs::openat(place.directory, self.name.directory(dir), flags, Mode::empty())
             .map_err(|errno: Errno| failed("open", walk.done, errno.into()))?;
@@ -185,10 +177,10 @@ impl<O: NameOps> Entries<O> {
             let calls_kernel = entries.is_buffer_empty();
             let entry = entries.next();
             if calls_kernel {
-                walk.timer.record_step(getdents);
+                walk.timer.record_step(O::GETDENTS);
             }
             let Some(entry) = entry else { return Ok(true) };
-            let entry = entry.map_err(|errno| failed(steps[getdents], walk.done, errno.into()))?;
+            let entry = entry.map_err(|errno| failed(O::GETDENTS.name, walk.done, errno.into()))?;
             // Check also if no name is of the set, as a directory may never end.
             if walk.timer.last_ns >= walk.limits.deadline_ns {
                 return Ok(false);
@@ -199,7 +191,7 @@ impl<O: NameOps> Entries<O> {
             }
             self.operation
                 .operate(directory.as_fd(), name, &mut walk.timer)
-                .map_err(|(step, cause)| failed(steps[step], walk.done, cause))?;
+                .map_err(|(call, cause)| failed(call, walk.done, cause))?;
             if !walk.count() {
                 return Ok(false);
             }

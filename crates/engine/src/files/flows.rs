@@ -14,7 +14,7 @@ use model::mix::{FileCreation, LOG_BYTES, Operation};
 use rustix::io::Errno;
 
 use super::directories::BUFFER_BYTES;
-use super::{CallError, FileLocation, FileOps, Round, RoundLimits, StepTimer};
+use super::{CallError, FileLocation, FileOps, Round, RoundLimits, StepTimer, fails};
 use crate::budget::Budget;
 use crate::clock::{Clock, Monotonic};
 use crate::data::{self, Pool, Stamp, mix};
@@ -503,10 +503,6 @@ impl<P: Population, K: Calls> Flows<P, K> {
 }
 
 impl<P: Population, K: Calls> FileOps for Flows<P, K> {
-    fn steps(&self) -> &'static [&'static str] {
-        Operation::STEPS
-    }
-
     /// Makes one flow, each of its operations timed.
     #[inline]
     fn operate(
@@ -522,9 +518,9 @@ impl<P: Population, K: Calls> FileOps for Flows<P, K> {
         for at in operations.clone() {
             let step = self.operations[at].step();
             timer.enter(step);
-            self.one(at, &mut held, place, timer).map_err(|cause| (step, cause))?;
+            self.one(at, &mut held, place, timer).map_err(fails(Operation::STEPS[step]))?;
             if !matches!(self.operations[at], Operation::Pick) {
-                timer.record_step(step);
+                timer.record(step);
             }
         }
         self.population.release(held);
@@ -835,10 +831,6 @@ mod tests {
     struct Slow(OpenLoop);
 
     impl FileOps for Slow {
-        fn steps(&self) -> &'static [&'static str] {
-            &[]
-        }
-
         fn operate(
             &mut self,
             _: &FileLocation<'_>,
@@ -846,7 +838,7 @@ mod tests {
             timer: &mut StepTimer<'_>,
         ) -> Result<(), CallError> {
             std::thread::sleep(std::time::Duration::from_millis(20));
-            timer.record_step(0);
+            timer.record(0);
             Ok(())
         }
 

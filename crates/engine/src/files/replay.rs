@@ -13,7 +13,9 @@ use rustix::fs::{AtFlags, Mode, OFlags, RawDir, Timespec, Timestamps};
 use rustix::io::Errno;
 
 use super::directories::BUFFER_BYTES;
-use super::{CallError, FileLocation, FileOps, READ_FLAGS, Round, RoundLimits, StepTimer, Unexpected, close};
+use super::{
+    CallError, FileLocation, FileOps, READ_FLAGS, Round, RoundLimits, StepTimer, Unexpected, close, fails,
+};
 use crate::clock::{Clock, Monotonic};
 use crate::data::{self, Pool, Stamp, mix};
 use crate::names::{DIRECTORY_DIGITS, FILE_DIGITS, Kind, NameFormat, is_directory, until_nul};
@@ -489,10 +491,6 @@ fn is_operation_result(errno: Errno) -> bool {
 }
 
 impl FileOps for Replay {
-    fn steps(&self) -> &'static [&'static str] {
-        Operation::STEPS
-    }
-
     /// Follows the lines that direct others, up to the next operation.
     #[inline]
     fn is_due(&mut self, timer: &mut StepTimer<'_>, limits: RoundLimits<'_>) -> bool {
@@ -543,7 +541,7 @@ impl FileOps for Replay {
         timer: &mut StepTimer<'_>,
     ) -> Result<(), CallError> {
         let Some(&call) = self.load.calls.get(self.next) else {
-            return Err((CLOSE, self.close_error.unwrap_or(Errno::IO).into()));
+            return Err(fails(Operation::STEPS[CLOSE])(self.close_error.unwrap_or(Errno::IO)));
         };
         let step = call.operation.step().unwrap_or(0);
         timer.enter(step);
@@ -551,11 +549,13 @@ impl FileOps for Replay {
         match (ended, call.expected) {
             (Ok(true), _) | (Ok(false), Expected::Any) => {}
             (Ok(false), _) => self.note(step, None),
-            (Err(errno), _) if !is_operation_result(errno) => return Err((step, errno.into())),
+            (Err(errno), _) if !is_operation_result(errno) => {
+                return Err(fails(Operation::STEPS[step])(errno));
+            }
             (Err(_), Expected::Failure | Expected::Any) => {}
             (Err(errno), Expected::Success) => self.note(step, Some(errno)),
         }
-        timer.record_step(step);
+        timer.record(step);
         match self.repeats {
             0 | 1 => self.next += 1,
             _ => self.repeats -= 1,

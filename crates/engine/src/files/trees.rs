@@ -7,6 +7,7 @@ use std::ffi::CStr;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use model::workload::verbs::{VerbStep, remove, walk};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir};
 use rustix::io::Errno;
 
@@ -16,6 +17,10 @@ use crate::clock::Timer;
 use crate::failure::{Cause, Failure};
 use crate::names::{Kind, NameFormat, Names, is_directory};
 use crate::recorder::Recorder;
+
+fn fail(step: VerbStep, done: u64, errno: Errno) -> Failure {
+    failed(step.name, done, errno.into())
+}
 
 /// Room for the entries that one call returns, for one level.
 type Buffer = Box<[MaybeUninit<u8>]>;
@@ -37,9 +42,6 @@ pub struct WalkTree {
 }
 
 impl WalkTree {
-    /// Names of its calls.
-    pub const STEPS: &'static [&'static str] = &["open", "getdents64", "stat", "close"];
-
     /// A walk through the tree of a set.
     pub fn new(names: Names) -> Self {
         Self { names, buffers: buffers(&names) }
@@ -81,24 +83,19 @@ fn descend(
     buffers: &mut [Buffer],
     walk: &mut Walk<'_>,
 ) -> Result<bool, Failure> {
-    const OPEN: usize = 0;
-    const GETDENTS: usize = 1;
-    const STAT: usize = 2;
-    const CLOSE: usize = 3;
     // No directory of the set lies below its lowest level.
     let Some((buffer, deeper)) = buffers.split_first_mut() else { return Ok(true) };
-    let fail = |step: usize, done, errno: Errno| failed(WalkTree::STEPS[step], done, errno.into());
-    let directory = open(parent, name).map_err(|errno| fail(OPEN, walk.done, errno))?;
-    walk.timer.record_step(OPEN);
+    let directory = open(parent, name).map_err(|errno| fail(walk::OPEN, walk.done, errno))?;
+    walk.timer.record_step(walk::OPEN);
     let mut entries = RawDir::new(&directory, buffer);
     loop {
         let calls_kernel = entries.is_buffer_empty();
         let entry = entries.next();
         if calls_kernel {
-            walk.timer.record_step(GETDENTS);
+            walk.timer.record_step(walk::GETDENTS);
         }
         let Some(entry) = entry else { break };
-        let entry = entry.map_err(|errno| fail(GETDENTS, walk.done, errno))?;
+        let entry = entry.map_err(|errno| fail(walk::GETDENTS, walk.done, errno))?;
         // Check also if no name is of the set, as a directory may never end.
         if walk.timer.last_ns >= walk.limits.deadline_ns {
             return Ok(false);
@@ -109,8 +106,8 @@ fn descend(
             continue;
         }
         let found = rustix::fs::statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW);
-        let found = found.map_err(|errno| fail(STAT, walk.done, errno))?;
-        walk.timer.record_step(STAT);
+        let found = found.map_err(|errno| fail(walk::STAT, walk.done, errno))?;
+        walk.timer.record_step(walk::STAT);
         if !walk.count() {
             return Ok(false);
         }
@@ -124,8 +121,8 @@ fn descend(
             return Ok(false);
         }
     }
-    close(directory).map_err(|errno| fail(CLOSE, walk.done, errno))?;
-    walk.timer.record_step(CLOSE);
+    close(directory).map_err(|errno| fail(walk::CLOSE, walk.done, errno))?;
+    walk.timer.record_step(walk::CLOSE);
     Ok(true)
 }
 
@@ -152,11 +149,6 @@ impl RemoveTree {
     /// A removal of the tree of a set. If `is_durable`, each removal is made durable.
     pub fn new(names: Names, is_durable: bool) -> Self {
         Self { names, buffers: buffers(&names), is_durable }
-    }
-
-    /// Names of its calls.
-    pub fn steps(&self) -> &'static [&'static str] {
-        if self.is_durable { REMOVAL_STEPS } else { &REMOVAL_STEPS[..REMOVAL_STEPS.len() - 1] }
     }
 
     /// Removes all files and directories of the set below a directory. One operation is one entry.
@@ -196,21 +188,7 @@ struct Removal {
     is_durable: bool,
 }
 
-/// Calls of a removal; the last where each is made durable.
-const REMOVAL_STEPS: &[&str] = &["open", "getdents64", "unlink", "rmdir", "close", "fsync"];
-
 impl Removal {
-    const OPEN: usize = 0;
-    const GETDENTS: usize = 1;
-    const UNLINK: usize = 2;
-    const RMDIR: usize = 3;
-    const CLOSE: usize = 4;
-    const FSYNC: usize = 5;
-
-    fn failed(step: usize, done: u64, errno: Errno) -> Failure {
-        failed(REMOVAL_STEPS[step], done, errno.into())
-    }
-
     /// Removes all of the set that is below a directory.
     fn empty(
         self,
@@ -223,29 +201,29 @@ impl Removal {
         let Some((buffer, deeper)) = buffers.split_first_mut() else { return Ok(RemovalEnd::Foreign) };
         let directory = match open(parent, name) {
             Err(Errno::NOTDIR | Errno::LOOP) => return Ok(RemovalEnd::Foreign),
-            opened => opened.map_err(|errno| Self::failed(Self::OPEN, walk.done, errno))?,
+            opened => opened.map_err(|errno| fail(remove::OPEN, walk.done, errno))?,
         };
-        walk.timer.record_step(Self::OPEN);
+        walk.timer.record_step(remove::OPEN);
         let mut emptied = RemovalEnd::Complete;
         let mut entries = RawDir::new(&directory, buffer);
         loop {
             let calls_kernel = entries.is_buffer_empty();
             let entry = entries.next();
             if calls_kernel {
-                walk.timer.record_step(Self::GETDENTS);
+                walk.timer.record_step(remove::GETDENTS);
             }
             let Some(entry) = entry else { break };
-            let entry = entry.map_err(|errno| Self::failed(Self::GETDENTS, walk.done, errno))?;
+            let entry = entry.map_err(|errno| fail(remove::GETDENTS, walk.done, errno))?;
             // Check also if no name is of the set, as a directory may never end.
             if walk.timer.last_ns >= walk.limits.deadline_ns {
                 return Ok(RemovalEnd::Stopped);
             }
             let name = entry.file_name();
             let (step, flags) = if self.spelling.can_be(name.to_bytes(), Kind::File) {
-                (Self::UNLINK, AtFlags::empty())
+                (remove::UNLINK, AtFlags::empty())
             } else if is_directory(name.to_bytes()) {
                 match self.empty(directory.as_fd(), name, deeper, walk)? {
-                    RemovalEnd::Complete => (Self::RMDIR, AtFlags::REMOVEDIR),
+                    RemovalEnd::Complete => (remove::RMDIR, AtFlags::REMOVEDIR),
                     RemovalEnd::Foreign => {
                         emptied = RemovalEnd::Foreign;
                         continue;
@@ -259,19 +237,19 @@ impl Removal {
                 continue;
             };
             let removed = rustix::fs::unlinkat(&directory, name, flags);
-            removed.map_err(|errno| Self::failed(step, walk.done, errno))?;
+            removed.map_err(|errno| fail(step, walk.done, errno))?;
             walk.timer.record_step(step);
             if self.is_durable {
                 let synced = rustix::fs::fsync(&directory);
-                synced.map_err(|errno| Self::failed(Self::FSYNC, walk.done, errno))?;
-                walk.timer.record_step(Self::FSYNC);
+                synced.map_err(|errno| fail(remove::FSYNC, walk.done, errno))?;
+                walk.timer.record_step(remove::FSYNC);
             }
             if !walk.count() {
                 return Ok(RemovalEnd::Stopped);
             }
         }
-        close(directory).map_err(|errno| Self::failed(Self::CLOSE, walk.done, errno))?;
-        walk.timer.record_step(Self::CLOSE);
+        close(directory).map_err(|errno| fail(remove::CLOSE, walk.done, errno))?;
+        walk.timer.record_step(remove::CLOSE);
         Ok(emptied)
     }
 }
@@ -296,7 +274,7 @@ mod tests {
 
     fn walk(names: Names, place: &FileLocation<'_>, files: u64) -> (Round, RoundCounts) {
         let mut walk = WalkTree::new(names);
-        watched(WalkTree::STEPS.len(), u64::MAX, |recorder, limits| {
+        watched(walk::CLOSE.number + 1, u64::MAX, |recorder, limits| {
             walk.round(place, files, &Timer::Kernel, recorder, limits)
         })
     }
@@ -304,7 +282,7 @@ mod tests {
     fn remove(names: Names, place: &FileLocation<'_>, deadline_ns: u64) -> (Round, RoundCounts) {
         let mut remove = RemoveTree::new(names, false);
         let files = Some(names.tree.files);
-        watched(remove.steps().len(), deadline_ns, |recorder, limits| {
+        watched(remove::CLOSE.number + 1, deadline_ns, |recorder, limits| {
             remove.round(place, files, &Timer::Kernel, recorder, limits)
         })
     }

@@ -1,15 +1,28 @@
 //! Verbs on files, reached by their numbers or by names that come from directories.
+//!
+//! It is the only module where a verb on files becomes a type, and so the only one where its loop is compiled.
 
 use std::ffi::{CStr, CString};
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
+use model::mix::Mix;
+use model::workload::verbs::{
+    VerbStep, create, link, mkdir, open, read_file, readlink, rename, rmdir, stat, symlink, unlink,
+};
+use model::workload::{FileKind, FileVerb, FilesWork, MixName, Order, SyncMode};
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::{CallError, FileLocation, FileOps, NameOps, READ_FLAGS, StepTimer, close, finish, open_first};
+use super::{
+    Append, CallError, Client, Copy, Entries, FileLocation, FileOps, Flows, GetAttribute, Measured, NameOps,
+    READ_FLAGS, Readdir, RemoveTree, Replay, SetAttribute, Share, SharedFiles, StepTimer, Truncate, WalkTree,
+    close_step, fails, open_step, sync_step,
+};
 use crate::data::{self, Pool, Stamp};
 use crate::failure::Cause;
 use crate::names::{Kind, Name, Names};
+use crate::pacing::OpenLoop;
 
 pub(super) const CREATE_FLAGS: OFlags =
     OFlags::WRONLY.union(OFlags::CREATE).union(OFlags::EXCL).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
@@ -17,14 +30,118 @@ pub(super) const CREATE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
 /// Same as [`READ_FLAGS`], but follows symbolic links.
 const FOLLOWING_FLAGS: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC);
 
+/// A thread's part of a test.
+#[derive(Debug)]
+pub struct Part {
+    /// Names of its files.
+    pub names: Names,
+    /// Content of its files; without one, they are empty.
+    pub content: Option<Content>,
+    /// The file that links lead to.
+    pub original: u64,
+    /// Number of its files.
+    pub files: u64,
+    /// Seed of the draws of a mix or a load.
+    pub seed: u64,
+    /// Number of the thread.
+    pub thread: u64,
+    /// Number of all threads.
+    pub threads: u64,
+    /// Files that all threads of a mix share.
+    pub shared: Option<Arc<SharedFiles>>,
+    /// Times at which flows are due; without any, each follows the one before.
+    pub pacing: Option<OpenLoop>,
+}
+
+impl Part {
+    /// The only thread, with all files of a tree.
+    pub fn single_thread(names: Names, content: Option<Content>, seed: u64) -> Self {
+        let files = names.tree.files;
+        Self { names, content, original: 0, files, seed, thread: 0, threads: 1, shared: None, pacing: None }
+    }
+}
+
+/// Makes a verb with its options, so that the loop has no branch for them.
+pub fn measured(work: &FilesWork, part: Part) -> Box<dyn Measured> {
+    let Part { names, content, original, .. } = part;
+    let is_durable = work.sync == SyncMode::Each;
+    // For a symbolic link, the test asks about its target, as programs do.
+    let follows = work.kind == FileKind::Symlink;
+    // A buffer larger than the largest file would never be filled.
+    let chunk_bytes = work.chunk_bytes.min(work.size_max_bytes);
+    match work.verb {
+        FileVerb::Create if work.kind == FileKind::File => Box::new(Create::new(names, content, is_durable)),
+        FileVerb::Create => Box::new(CreateLinks::new(names, follows, original, is_durable)),
+        FileVerb::Stat if work.contents && !work.missing => {
+            in_order(work, names, StatContents::new(chunk_bytes, follows))
+        }
+        FileVerb::Stat => in_order(work, names, Stat::new(work.missing, follows)),
+        FileVerb::Open => in_order(work, names, Open::new(work.missing, follows)),
+        FileVerb::ReadFile => {
+            let size_bytes = (work.size_min_bytes == work.size_max_bytes).then_some(work.size_max_bytes);
+            in_order(work, names, ReadFile::new(chunk_bytes, size_bytes))
+        }
+        FileVerb::Readdir => Box::new(Readdir::new(names.tree)),
+        FileVerb::Unlink if work.missing => in_order(work, names, UnlinkNamed::missing()),
+        FileVerb::Unlink if work.order == Order::Directory => {
+            Box::new(Entries::new(names, UnlinkNamed::new(is_durable)))
+        }
+        FileVerb::Unlink => Box::new(NameChange::unlink(names, Kind::File, is_durable)),
+        FileVerb::Rename => Box::new(NameChange::rename(names, [Kind::File, Kind::Renamed], is_durable)),
+        FileVerb::Link => Box::new(NameChange::link(names, is_durable)),
+        FileVerb::Symlink => Box::new(NameChange::symlink(names, is_durable)),
+        FileVerb::Mkdir => Box::new(NameChange::mkdir(names, is_durable)),
+        FileVerb::Rmdir => Box::new(NameChange::rmdir(names, is_durable)),
+        FileVerb::Append => in_order(work, names, Append::new(work.chunk_bytes, is_durable)),
+        FileVerb::Truncate => {
+            Box::new(Truncate::new(names, content.unwrap_or_else(Content::none), is_durable))
+        }
+        FileVerb::Copy => {
+            let content = content.unwrap_or_else(Content::none);
+            Box::new(Copy::new(names, content, work.by, chunk_bytes, is_durable))
+        }
+        FileVerb::Readlink => Box::new(Readlink::new(names, original)),
+        FileVerb::XattrSet => in_order(work, names, SetAttribute::new(is_durable)),
+        FileVerb::XattrGet => in_order(work, names, GetAttribute),
+        FileVerb::Walk => Box::new(WalkTree::new(names)),
+        FileVerb::Remove => Box::new(RemoveTree::new(names, is_durable)),
+        FileVerb::Mix => {
+            // The plan has the mix, whatever its file is now.
+            let mix = work.mix().unwrap_or(Mix::shipped(MixName::Mail));
+            let Part { files, seed, thread, shared, pacing, .. } = part;
+            match shared {
+                None => Box::new(Flows::new(mix, files, names.tree, seed).paced(pacing)),
+                Some(all) => {
+                    let share = Share::new(all, thread);
+                    Box::new(Flows::sharing(share, mix, files, names.tree, seed).paced(pacing))
+                }
+            }
+        }
+        FileVerb::Replay => {
+            let client = Client { number: part.thread, count: part.threads };
+            // Without a load, only the names of the steps are used.
+            let load = work.load().cloned().unwrap_or_default();
+            Box::new(Replay::new(load, client, !work.no_resolve, part.files, part.seed))
+        }
+    }
+}
+
+/// Makes a verb of an operation on names from numbers or from directories. Missing names are in no directory.
+fn in_order(work: &FilesWork, names: Names, operation: impl NameOps + 'static) -> Box<dyn Measured> {
+    match work.order {
+        Order::Directory if !work.missing => Box::new(Entries::new(names, operation)),
+        _ => Box::new(IndexedOps::new(names, operation)),
+    }
+}
+
 /// Counts a missing name as success if it should be missing, and an existing one as an error.
 #[inline]
-fn expect<T>(is_missing: bool, result: Result<T, Errno>) -> Result<(), CallError> {
+fn expect<T>(is_missing: bool, step: VerbStep, result: Result<T, Errno>) -> Result<(), CallError> {
     match result {
         Ok(_) if !is_missing => Ok(()),
         Err(Errno::NOENT) if is_missing => Ok(()),
-        Ok(_) => Err((0, Errno::EXIST.into())),
-        Err(errno) => Err((0, errno.into())),
+        Ok(_) => Err(fails(step.name)(Errno::EXIST)),
+        Err(errno) => Err(fails(step.name)(errno)),
     }
 }
 
@@ -47,11 +164,6 @@ impl<O: NameOps> IndexedOps<O> {
 }
 
 impl<O: NameOps> FileOps for IndexedOps<O> {
-    fn steps(&self) -> &'static [&'static str] {
-        // No directory is read.
-        self.operation.steps().split_last().map_or(&[], |(_, own)| own)
-    }
-
     #[inline]
     fn operate(
         &mut self,
@@ -87,12 +199,10 @@ fn read_flags(follows: bool) -> OFlags {
 }
 
 impl NameOps for Stat {
+    const GETDENTS: VerbStep = stat::GETDENTS;
+
     fn kind(&self) -> Kind {
         lookup_kind(self.is_missing)
-    }
-
-    fn steps(&self) -> &'static [&'static str] {
-        &["stat", "getdents64"]
     }
 
     #[inline]
@@ -103,8 +213,8 @@ impl NameOps for Stat {
         timer: &mut StepTimer<'_>,
     ) -> Result<(), CallError> {
         let found = rustix::fs::statat(directory, name, self.flags);
-        expect(self.is_missing, found)?;
-        timer.record_step(0);
+        expect(self.is_missing, stat::STAT, found)?;
+        timer.record_step(stat::STAT);
         Ok(())
     }
 }
@@ -125,12 +235,10 @@ impl Open {
 }
 
 impl NameOps for Open {
+    const GETDENTS: VerbStep = open::GETDENTS;
+
     fn kind(&self) -> Kind {
         lookup_kind(self.is_missing)
-    }
-
-    fn steps(&self) -> &'static [&'static str] {
-        if self.is_missing { &["open", "getdents64"] } else { &["open", "close", "getdents64"] }
     }
 
     #[inline]
@@ -141,15 +249,13 @@ impl NameOps for Open {
         timer: &mut StepTimer<'_>,
     ) -> Result<(), CallError> {
         let opened = rustix::fs::openat(directory, name, self.flags, Mode::empty());
-        timer.record_step(0);
+        timer.record_step(open::OPEN);
         if !self.is_missing
             && let Ok(opened) = opened
         {
-            close(opened).map_err(|errno| (1, errno.into()))?;
-            timer.record_step(1);
-            return Ok(());
+            return close_step(opened, open::CLOSE, timer);
         }
-        expect(self.is_missing, opened)
+        expect(self.is_missing, open::OPEN, opened)
     }
 }
 
@@ -187,9 +293,7 @@ pub(super) fn read_whole(file: &OwnedFd, chunk: &mut [u8], size_bytes: Option<u6
 }
 
 impl NameOps for StatContents {
-    fn steps(&self) -> &'static [&'static str] {
-        &["stat", "open", "read", "close", "getdents64"]
-    }
+    const GETDENTS: VerbStep = stat::GETDENTS;
 
     #[inline]
     fn operate(
@@ -199,20 +303,16 @@ impl NameOps for StatContents {
         timer: &mut StepTimer<'_>,
     ) -> Result<(), CallError> {
         let found = rustix::fs::statat(directory, name, self.stat_flags);
-        let size_bytes = found.map_err(|errno| (0, errno.into()))?.st_size as u64;
-        timer.record_step(0);
+        let size_bytes = found.map_err(fails(stat::STAT.name))?.st_size as u64;
+        timer.record_step(stat::STAT);
         if size_bytes == 0 {
             return Ok(());
         }
-        let opened = rustix::fs::openat(directory, name, self.read_flags, Mode::empty());
-        let opened = opened.map_err(|errno| (1, errno.into()))?;
-        timer.record_step(1);
-        read_whole(&opened, &mut self.chunk, Some(size_bytes)).map_err(|cause| (2, cause))?;
+        let opened = open_step(directory, name, self.read_flags, stat::OPEN, timer)?;
+        read_whole(&opened, &mut self.chunk, Some(size_bytes)).map_err(fails(stat::READ.name))?;
         timer.recorder.read(size_bytes);
-        timer.record_step(2);
-        close(opened).map_err(|errno| (3, errno.into()))?;
-        timer.record_step(3);
-        Ok(())
+        timer.record_step(stat::READ);
+        close_step(opened, stat::CLOSE, timer)
     }
 }
 
@@ -232,9 +332,7 @@ impl ReadFile {
 }
 
 impl NameOps for ReadFile {
-    fn steps(&self) -> &'static [&'static str] {
-        &["open", "read", "close", "getdents64"]
-    }
+    const GETDENTS: VerbStep = read_file::GETDENTS;
 
     #[inline]
     fn operate(
@@ -243,47 +341,46 @@ impl NameOps for ReadFile {
         name: &CStr,
         timer: &mut StepTimer<'_>,
     ) -> Result<(), CallError> {
-        let opened = open_first(directory, name, READ_FLAGS, timer)?;
-        let read_bytes = read_whole(&opened, &mut self.chunk, self.size_bytes).map_err(|cause| (1, cause))?;
-        timer.recorder.read(read_bytes);
-        timer.record_step(1);
-        finish(opened, false, timer)
+        let opened = open_step(directory, name, READ_FLAGS, read_file::OPEN, timer)?;
+        let read = read_whole(&opened, &mut self.chunk, self.size_bytes);
+        timer.recorder.read(read.map_err(fails(read_file::READ.name))?);
+        timer.record_step(read_file::READ);
+        close_step(opened, read_file::CLOSE, timer)
     }
 }
 
-/// `readlinkat` of a symbolic link.
+/// `readlinkat` of a symbolic link of a set.
 #[derive(Debug)]
 pub struct Readlink {
+    name: Name,
     /// Room for any path that a link of a set leads to.
     target: Box<[u8]>,
 }
 
 impl Readlink {
-    /// Reads links to paths of up to this length.
-    pub fn new(target_bytes: usize) -> Self {
-        Self { target: vec![0; target_bytes + 1].into() }
+    /// Reads the links of a set, which lead to one of its files.
+    pub fn new(names: Names, original: u64) -> Self {
+        let target_bytes = names.path_from_lowest(original).as_bytes().len();
+        Self { name: Name::new(names, Kind::File), target: vec![0; target_bytes + 1].into() }
     }
 }
 
-impl NameOps for Readlink {
-    fn steps(&self) -> &'static [&'static str] {
-        &["readlink", "getdents64"]
-    }
-
+impl FileOps for Readlink {
     #[inline]
     fn operate(
         &mut self,
-        directory: BorrowedFd<'_>,
-        name: &CStr,
+        place: &FileLocation<'_>,
+        file: u64,
         timer: &mut StepTimer<'_>,
     ) -> Result<(), CallError> {
         let wanted_bytes = self.target.len();
-        let read = rustix::fs::readlinkat_raw(directory, name, &mut self.target[..]);
-        let got_bytes = read.map_err(|errno| (0, errno.into()))?;
-        timer.record_step(0);
+        let path = self.name.path_of(file);
+        let read = rustix::fs::readlinkat_raw(place.directory, path, &mut self.target[..]);
+        let got_bytes = read.map_err(fails(readlink::READLINK.name))?;
+        timer.record_step(readlink::READLINK);
         // A link that fills all of the room was cut off.
         let is_whole = got_bytes > 0 && got_bytes < wanted_bytes;
-        is_whole.then_some(()).ok_or((0, Cause::Short { got_bytes, wanted_bytes }))
+        is_whole.then_some(()).ok_or((readlink::READLINK.name, Cause::Short { got_bytes, wanted_bytes }))
     }
 }
 
@@ -308,12 +405,10 @@ impl UnlinkNamed {
 }
 
 impl NameOps for UnlinkNamed {
+    const GETDENTS: VerbStep = unlink::GETDENTS;
+
     fn kind(&self) -> Kind {
         lookup_kind(self.is_missing)
-    }
-
-    fn steps(&self) -> &'static [&'static str] {
-        if self.is_durable { &["unlink", "fsync", "getdents64"] } else { &["unlink", "getdents64"] }
     }
 
     #[inline]
@@ -323,13 +418,9 @@ impl NameOps for UnlinkNamed {
         name: &CStr,
         timer: &mut StepTimer<'_>,
     ) -> Result<(), CallError> {
-        expect(self.is_missing, rustix::fs::unlinkat(directory, name, AtFlags::empty()))?;
-        timer.record_step(0);
-        if self.is_durable {
-            rustix::fs::fsync(directory).map_err(|errno| (1, errno.into()))?;
-            timer.record_step(1);
-        }
-        Ok(())
+        expect(self.is_missing, unlink::UNLINK, rustix::fs::unlinkat(directory, name, AtFlags::empty()))?;
+        timer.record_step(unlink::UNLINK);
+        sync_step(directory, self.is_durable, unlink::FSYNC, timer)
     }
 }
 
@@ -418,16 +509,6 @@ impl Create {
 }
 
 impl FileOps for Create {
-    fn steps(&self) -> &'static [&'static str] {
-        if self.is_durable {
-            &["open", "write", "fsync", "close"]
-        } else if self.content.is_some() {
-            &["open", "write", "close"]
-        } else {
-            &["open", "close"]
-        }
-    }
-
     #[inline]
     fn operate(
         &mut self,
@@ -438,28 +519,23 @@ impl FileOps for Create {
         let size_bytes = self.content.as_ref().map_or(0, |content| content.size_bytes(file));
         timer.charge(size_bytes)?;
         let made = rustix::fs::openat(place.directory, self.name.path_of(file), CREATE_FLAGS, CREATE_MODE);
-        let made = made.map_err(|errno| (0, errno.into()))?;
-        timer.record_step(0);
-        let mut step = 1;
+        let made = made.map_err(fails(create::OPEN.name))?;
+        timer.record_step(create::OPEN);
         if let Some(content) = &mut self.content {
-            content.write(file, 0, size_bytes, &made).map_err(|errno| (step, errno.into()))?;
+            content.write(file, 0, size_bytes, &made).map_err(fails(create::WRITE.name))?;
             timer.recorder.write(size_bytes);
             // A file of size 0 takes no write call.
             if size_bytes > 0 {
-                timer.record_step(step);
+                timer.record_step(create::WRITE);
             }
-            step += 1;
         }
         if self.is_durable {
             // The file is durable only once its name is, too.
             let synced = rustix::fs::fsync(&made).and_then(|()| rustix::fs::fsync(place.leaf(file)));
-            synced.map_err(|errno| (2, errno.into()))?;
-            timer.record_step(2);
-            step = 3;
+            synced.map_err(fails(create::FSYNC.name))?;
+            timer.record_step(create::FSYNC);
         }
-        close(made).map_err(|errno| (step, errno.into()))?;
-        timer.record_step(step);
-        Ok(())
+        close_step(made, create::CLOSE, timer)
     }
 }
 
@@ -484,15 +560,6 @@ impl CreateLinks {
 }
 
 impl FileOps for CreateLinks {
-    fn steps(&self) -> &'static [&'static str] {
-        match (self.is_symbolic, self.is_durable) {
-            (false, false) => &["link", "open", "close"],
-            (false, true) => &["link", "open", "close", "fsync"],
-            (true, false) => &["symlink", "open", "close"],
-            (true, true) => &["symlink", "open", "close", "fsync"],
-        }
-    }
-
     #[inline]
     fn operate(
         &mut self,
@@ -503,25 +570,20 @@ impl FileOps for CreateLinks {
         let (directory, name) = (place.directory, self.name.path_of(file));
         if file == self.original {
             let made = rustix::fs::openat(directory, name, CREATE_FLAGS, CREATE_MODE);
-            let made = made.map_err(|errno| (1, errno.into()))?;
-            timer.record_step(1);
-            close(made).map_err(|errno| (2, errno.into()))?;
-            timer.record_step(2);
+            let made = made.map_err(fails(create::OPEN_ORIGINAL.name))?;
+            timer.record_step(create::OPEN_ORIGINAL);
+            close_step(made, create::CLOSE_ORIGINAL, timer)?;
+        } else if self.is_symbolic {
+            let made = rustix::fs::symlinkat(&self.target, directory, name);
+            made.map_err(fails(create::SYMLINK.name))?;
+            timer.record_step(create::SYMLINK);
         } else {
-            let made = if self.is_symbolic {
-                rustix::fs::symlinkat(&self.target, directory, name)
-            } else {
-                rustix::fs::linkat(directory, &self.target, directory, name, AtFlags::empty())
-            };
-            made.map_err(|errno| (0, errno.into()))?;
-            timer.record_step(0);
+            let made = rustix::fs::linkat(directory, &self.target, directory, name, AtFlags::empty());
+            made.map_err(fails(create::LINK.name))?;
+            timer.record_step(create::LINK);
         }
-        if self.is_durable {
-            // The original is empty, so it is durable once its name is.
-            rustix::fs::fsync(place.leaf(file)).map_err(|errno| (3, errno.into()))?;
-            timer.record_step(3);
-        }
-        Ok(())
+        // The original is empty, so it is durable once its name is.
+        sync_step(place.leaf(file), self.is_durable, create::FSYNC_LINK, timer)
     }
 }
 
@@ -540,6 +602,22 @@ pub enum NameCall {
     Mkdir,
     /// `unlinkat(AT_REMOVEDIR)`.
     Rmdir,
+}
+
+impl NameCall {
+    /// Returns the step of the call, and that of making it durable. Each has the same number for all calls, so that the
+    /// loop need not look it up.
+    #[inline]
+    const fn steps(self) -> (VerbStep, VerbStep) {
+        match self {
+            Self::Rename => (rename::RENAME, rename::FSYNC),
+            Self::Link => (link::LINK, link::FSYNC),
+            Self::Symlink => (symlink::SYMLINK, symlink::FSYNC),
+            Self::Unlink => (unlink::UNLINK, unlink::FSYNC),
+            Self::Mkdir => (mkdir::MKDIR, mkdir::FSYNC),
+            Self::Rmdir => (rmdir::RMDIR, rmdir::FSYNC),
+        }
+    }
 }
 
 /// A change of names, and `fsync` of the directory if each change is made durable.
@@ -589,23 +667,6 @@ impl NameChange {
 }
 
 impl FileOps for NameChange {
-    fn steps(&self) -> &'static [&'static str] {
-        match (self.call, self.is_durable) {
-            (NameCall::Rename, false) => &["rename"],
-            (NameCall::Rename, true) => &["rename", "fsync"],
-            (NameCall::Link, false) => &["link"],
-            (NameCall::Link, true) => &["link", "fsync"],
-            (NameCall::Symlink, false) => &["symlink"],
-            (NameCall::Symlink, true) => &["symlink", "fsync"],
-            (NameCall::Unlink, false) => &["unlink"],
-            (NameCall::Unlink, true) => &["unlink", "fsync"],
-            (NameCall::Mkdir, false) => &["mkdir"],
-            (NameCall::Mkdir, true) => &["mkdir", "fsync"],
-            (NameCall::Rmdir, false) => &["rmdir"],
-            (NameCall::Rmdir, true) => &["rmdir", "fsync"],
-        }
-    }
-
     #[inline]
     fn operate(
         &mut self,
@@ -630,12 +691,9 @@ impl FileOps for NameChange {
             NameCall::Mkdir => rustix::fs::mkdirat(directory, from.path_of(file), Mode::RWXU),
             NameCall::Rmdir => rustix::fs::unlinkat(directory, from.path_of(file), AtFlags::REMOVEDIR),
         };
-        changed.map_err(|errno| (0, errno.into()))?;
-        timer.record_step(0);
-        if self.is_durable {
-            rustix::fs::fsync(place.leaf(file)).map_err(|errno| (1, errno.into()))?;
-            timer.record_step(1);
-        }
-        Ok(())
+        let (step, sync) = self.call.steps();
+        changed.map_err(fails(step.name))?;
+        timer.record_step(step);
+        sync_step(place.leaf(file), self.is_durable, sync, timer)
     }
 }

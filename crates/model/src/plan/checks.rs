@@ -8,7 +8,7 @@ use crate::size;
 use crate::spec;
 use crate::target::{Backing, Target, TargetKind};
 use crate::user_error::UserError;
-use crate::workload::{CacheMode, DataVerb, Engine, FileKind, FileVerb, FilesWork, Work, Workload};
+use crate::workload::{CacheMode, DataVerb, Engine, FileKind, FilesWork, Work, Workload};
 
 /// Divisor of the memory: the buffers of one test may take a quarter.
 const BUFFER_SHARE: u64 = 4;
@@ -71,9 +71,7 @@ pub(super) fn refused_on_existing_target(workload: &Workload, target: &Target) -
 pub(super) fn check_shared_by_clients(phases: &[PlannedPhase]) -> Result<(), UserError> {
     for phase in phases {
         let cause = match &phase.workload.work {
-            Work::Files(files)
-                if files.shared && matches!(files.verb, FileVerb::Readdir | FileVerb::Walk) =>
-            {
+            Work::Files(files) if files.shared && files.verb.counts_entries() => {
                 "each client would also list the other clients' files"
             }
             _ => continue,

@@ -7,6 +7,7 @@ use crate::size;
 use crate::spec::{self, Defaults};
 use crate::target::{Backing, Space, Target};
 use crate::user_error::UserError;
+use crate::workload::verbs::Change;
 use crate::workload::{FileVerb, FilesWork, SyncMode, Work, Workload};
 
 /// Default minimum of the data set. Below it, device caches and start-up dominate.
@@ -282,7 +283,7 @@ impl Rooms {
                 dataset.iter().flat_map(|set| &set.groups).map(|group| u64::from(group.files)).sum();
             let inodes = inodes.saturating_add(data_files);
             let descriptors = trees(files, workload.threads) * files.dirs;
-            let holds = files.dirs > 1 && files.verb != FileVerb::Remove;
+            let holds = files.dirs > 1 && files.verb.change() != Change::RemovedTree;
             if files.sync == SyncMode::Each && holds && descriptors > DESCRIPTORS_MAX {
                 return Err(UserError::new(
                     action(),

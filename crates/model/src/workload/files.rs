@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::keys::{self, Bytes, Count, Flag, Form, Key, Label, Maybe, Rate, Words, keys};
+use super::verbs::Change;
 use super::{Arrival, CopyWay, FileKind, FileVerb, MixName, Naming, Order, SyncMode};
 use crate::load::{self, Load, LoadFile};
 use crate::mix::{self, Mix, NamedMix};
@@ -63,7 +64,7 @@ keys! {
         label Label::Value; "names are a number, or have up to 12 random letters after or before it; default `plain`";
 
     /// Kind of the entries in the set.
-    field kind: FileKind = default_kind(verb);
+    field kind: FileKind = verb.default_kind();
     key "kind" (FileKind::FORM) [kind: Words] for |work| work.verb.can_use_links(),
         "; use it with create, stat, open and unlink";
         label Label::Value; "files, or one file per thread and links to it; default `file`";
@@ -91,7 +92,7 @@ keys! {
 
     /// Most bytes that one call writes or reads.
     field chunk_bytes: u64 = default_chunk_bytes(verb);
-    key "chunk" "SIZE" [chunk_bytes: Bytes(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX, "256")] for moves_data,
+    key "chunk" "SIZE" [chunk_bytes: Bytes(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX, "256")] for |work| work.verb.moves_data(),
         "; use it with append, or with size=SIZE and create, read-file, copy or stat:contents";
         label Label::Key; "maximum bytes per call, 256 bytes to 1 MiB (`create` with `size`, `read-file`, `stat` with `contents`, `copy`), and the bytes that `append` writes; default 1 MiB, and 4 KiB for `append`";
 
@@ -127,16 +128,7 @@ const MIX_REMEDY: &str = ", which has its own files and calls";
 
 /// Returns true if the keys define the set of files.
 fn makes_set(work: &FilesWork) -> bool {
-    !matches!(work.verb, FileVerb::Mix | FileVerb::Replay)
-}
-
-fn moves_data(work: &FilesWork) -> bool {
-    use FileVerb::{Append, Copy, Create, ReadFile, Stat};
-    matches!(work.verb, Append | Copy | Create | ReadFile | Stat)
-}
-
-fn default_kind(verb: FileVerb) -> FileKind {
-    if verb == FileVerb::Readlink { FileKind::Symlink } else { FileKind::File }
+    work.verb.change() != Change::Mixed
 }
 
 /// Returns the default for the most bytes of one call.
@@ -279,7 +271,7 @@ impl FilesWork {
 
     /// Returns true if it writes data into files.
     pub fn writes_data(&self) -> bool {
-        self.size_max_bytes > 0 || matches!(self.verb, FileVerb::Append | FileVerb::Mix | FileVerb::Replay)
+        self.size_max_bytes > 0 || self.written_bytes().is_some() || self.verb.change() == Change::Mixed
     }
 
     /// Returns true if it makes something durable.
@@ -302,11 +294,7 @@ impl FilesWork {
     /// Returns the most bytes that the files of all threads hold, with all that a round adds. For a load, it is those
     /// that one pass writes.
     pub fn set_bytes_max(&self, threads: u32) -> u64 {
-        let file_bytes = match self.verb {
-            FileVerb::Append => self.size_max_bytes.saturating_add(self.chunk_bytes),
-            FileVerb::Copy => self.size_max_bytes.saturating_mul(2),
-            _ => self.size_max_bytes,
-        };
+        let file_bytes = self.size_max_bytes.saturating_add(self.grown_bytes());
         match (self.mix(), self.load()) {
             (Some(mix), _) => mix.bytes_max(self.files, threads),
             (_, Some(load)) => load.written_bytes.saturating_mul(threads.into()),
@@ -334,22 +322,14 @@ impl FilesWork {
 
     /// Returns the most bytes that a round writes, with those that restore the files after it.
     pub fn round_bytes_max(&self, threads: u32) -> u64 {
-        match self.verb {
-            FileVerb::Append => self.files.saturating_mul(self.chunk_bytes),
-            FileVerb::Truncate => self.files.saturating_mul(self.size_max_bytes.div_ceil(2)),
-            FileVerb::Copy => self.files.saturating_mul(self.size_max_bytes),
-            _ => self.set_bytes_max(threads),
-        }
+        let of_all = |bytes: u64| self.files.saturating_mul(bytes);
+        self.written_bytes().map_or_else(|| self.set_bytes_max(threads), of_all)
     }
 
     /// Returns the most bytes that this number of rounds writes, with the set of a verb that does not write it again.
     pub fn rounds_bytes_max(&self, rounds: u64, threads: u32) -> u64 {
-        let prepared_bytes = match self.verb {
-            FileVerb::Append | FileVerb::Truncate | FileVerb::Copy => {
-                self.files.saturating_mul(self.size_max_bytes)
-            }
-            _ => 0,
-        };
+        let prepared_bytes =
+            self.written_bytes().map_or(0, |_| self.files.saturating_mul(self.size_max_bytes));
         prepared_bytes.saturating_add(rounds.saturating_mul(self.round_bytes_max(threads)))
     }
 }

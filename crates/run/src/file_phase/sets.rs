@@ -10,6 +10,7 @@ use engine::files::{
 use engine::names::{Kind, Names};
 use engine::recorder::{self, Recorder};
 use engine::{Failure, failure::Cause};
+use model::workload::verbs::Change;
 use model::workload::{FileKind, FileVerb, FilesWork, Order, SyncMode};
 use rustix::fs::Mode;
 use rustix::io::Errno;
@@ -19,9 +20,9 @@ use crate::removal::DIRECTORY_FLAGS;
 
 /// Returns the files that a round visits.
 pub(super) fn visited(work: &FilesWork, set: &FileSet) -> u64 {
-    match work.verb {
-        FileVerb::Rmdir => set.dirs_made.iter().sum(),
-        verb if verb.visits_files() && !work.missing => set.made.iter().sum(),
+    match work.verb.change() {
+        Change::Removed(Kind::Directory) => set.dirs_made.iter().sum(),
+        _ if work.verb.visits_files() && !work.missing => set.made.iter().sum(),
         _ => work.files,
     }
 }
@@ -32,8 +33,8 @@ pub(super) fn operations(work: &FilesWork, set: &FileSet) -> u64 {
     let directories = set.shape.map_or(0, |shape| shape.tree.directories());
     match work.verb {
         // Each thread meets the files of all.
-        FileVerb::Walk if work.shared => (files + directories) * threads,
-        FileVerb::Walk | FileVerb::Remove => files + directories * threads,
+        verb if verb.walks_trees() && work.shared => (files + directories) * threads,
+        verb if verb.walks_trees() => files + directories * threads,
         FileVerb::Readlink => files.saturating_sub(threads),
         // Each thread makes all calls.
         FileVerb::Replay => work.load().map_or(0, |load| load.operations).saturating_mul(threads),
@@ -45,17 +46,12 @@ pub(super) fn operations(work: &FilesWork, set: &FileSet) -> u64 {
 struct TwoOperations<'a>(&'a mut dyn FileOps, &'a mut dyn FileOps);
 
 impl FileOps for TwoOperations<'_> {
-    fn steps(&self) -> &'static [&'static str] {
-        // They are not measured, and the name of a failed call is that of the second: the first makes common calls.
-        self.1.steps()
-    }
-
     fn operate(
         &mut self,
         place: &FileLocation<'_>,
         file: u64,
         timer: &mut StepTimer<'_>,
-    ) -> Result<(), (usize, Cause)> {
+    ) -> Result<(), (&'static str, Cause)> {
         self.0.operate(place, file, timer)?;
         self.1.operate(place, file, timer)
     }
@@ -88,7 +84,7 @@ impl Member {
     pub(super) fn make_directories(&self, directory: BorrowedFd<'_>) -> Result<Vec<OwnedFd>, Failure> {
         let mut leaves = Vec::new();
         // A directory that is held open keeps its inode after its removal.
-        let opens = self.work.sync == SyncMode::Each && self.work.verb != FileVerb::Remove;
+        let opens = self.work.sync == SyncMode::Each && self.work.verb.change() != Change::RemovedTree;
         for dir in 0..if self.tree.dirs > 1 { self.tree.dirs } else { 0 } {
             let path = self.tree.directory(dir);
             for (end, _) in path.match_indices('/') {
@@ -137,7 +133,7 @@ impl Member {
         match self.work.kind {
             FileKind::File => {
                 let mut create = Create::new(names, self.content(), false);
-                if self.work.verb != FileVerb::XattrGet {
+                if !self.work.verb.reads_attributes() {
                     return self.run_uncounted(&mut create, place, visits, deadline_ns);
                 }
                 let mut set = IndexedOps::new(names, SetAttribute::new(false));

@@ -4,6 +4,9 @@ use std::path::{Path, PathBuf};
 use model::order::{LayoutOrder, Order, Time};
 use model::request::{Allow, Request};
 use model::run::{PhaseRecord, Status};
+use model::spec::{Defaults, parse};
+use model::workload::FileVerb;
+use model::workload::verbs::Change;
 use observe::Root;
 
 use crate::dataset::LayoutProgress;
@@ -154,4 +157,37 @@ fn mix_does_not_disturb_files_of_later_tests() {
     assert!(paced.counts.ops <= 41 && paced.figures.queueing_ns.is_some(), "{:?}", paced.counts);
     assert!(left.is_empty(), "{left:?}");
     assert_eq!(fs::read_dir(temp.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn operations_make_exactly_the_declared_steps() {
+    let temp = in_memory();
+    let forms = [
+        "",
+        ":missing",
+        ":order=rnd",
+        ":order=dir:sync=each",
+        ":size=4k",
+        ":size=4k:sync=each",
+        ":size=4k:contents:order=dir",
+        ":size=4k:by=copy-range",
+        ":kind=hardlink",
+        ":kind=symlink:sync=each",
+    ];
+    // Files in memory have attributes since Linux 6.6.
+    let is_tried = |verb: &&FileVerb| verb.change() != Change::Mixed && !verb.uses_attributes();
+    let verbs = FileVerb::ALL.iter().filter(is_tried);
+    let specs = verbs.flat_map(|verb| forms.map(|form| format!("{verb}:files=20:dirs=3{form}")));
+    let workloads: Vec<_> =
+        specs.filter_map(|spec| Some((parse(&spec, &Defaults::default()).ok()?, spec))).collect();
+    let tests: Vec<_> = workloads.iter().map(|(_, spec)| (spec.as_str(), ONE_ROUND / 50)).collect();
+    let (records, left) = run(temp.path(), &tests, |_, _| {});
+    for (record, (workload, spec)) in records.iter().zip(&workloads) {
+        assert_eq!(record.status, Status::Done, "{spec}: {:?}", record.reason);
+        let mut declared: Vec<_> = workload.files().unwrap().steps().iter().map(|step| step.name).collect();
+        declared.dedup();
+        let made: Vec<_> = record.figures.steps.iter().map(|step| step.name.as_str()).collect();
+        assert_eq!(made, declared, "{spec}");
+    }
+    assert!(records.len() > 60 && left.is_empty(), "{left:?}");
 }
