@@ -250,12 +250,7 @@ fn run(
     let threads = u64::from(workload.threads);
     // The threads of a mix agree in memory on who works on which file.
     let mix = (work.verb == FileVerb::Mix).then(|| work.mix().ok_or_else(unknown_flows)).transpose()?;
-    let (number, clients) = match task.clients {
-        Some(Clients { count, number: Some(number), .. }) if work.shared && mix.is_none() => {
-            (u64::from(number), u64::from(count))
-        }
-        _ => (0, 1),
-    };
+    let (number, clients) = if mix.is_none() { task.place_among_clients(work) } else { (0, 1) };
     let per_thread =
         if work.shared { work.files.saturating_mul(clients) } else { work.files.div_ceil(threads) };
     let tree = Tree { files: per_thread, dirs: work.dirs, levels: work.levels };
@@ -291,10 +286,7 @@ fn run(
             untimed: allowance.untimed(),
             measured: Arc::clone(&allowance.measured()[thread as usize]),
             shared: shared.clone(),
-            pacing: task.inputs.rate_ops_per_second.map(|rate| {
-                let is_poisson = matches!(work.arrival, Arrival::Open { is_poisson: true, .. });
-                OpenLoop::new(rate, is_poisson, thread as u32, threads as u32, task.inputs.offset_seed)
-            }),
+            pacing: task.open_loop(work, thread as u32, threads as u32),
             timer,
             local_cpus: task.inputs.local_cpus.clone(),
             stop: Arc::clone(&drive.stop),
@@ -310,6 +302,25 @@ fn run(
     drive_rounds(task, work, &mut allowance, pool, set, drive, &mut outcome);
     outcome.write_limit_bytes = allowance.end(task.budget);
     Ok(outcome)
+}
+
+impl FileTask<'_> {
+    /// Returns the number of this client, and the number of clients that share the files.
+    fn place_among_clients(&self, work: &FilesWork) -> (u64, u64) {
+        match self.clients {
+            Some(Clients { count, number: Some(number), .. }) if work.shared => {
+                (u64::from(number), u64::from(count))
+            }
+            _ => (0, 1),
+        }
+    }
+
+    /// Returns the start times of a thread's operations; `None` in a closed loop.
+    fn open_loop(&self, work: &FilesWork, thread: u32, threads: u32) -> Option<OpenLoop> {
+        let is_poisson = matches!(work.arrival, Arrival::Open { is_poisson: true, .. });
+        let rate = self.inputs.rate_ops_per_second?;
+        Some(OpenLoop::new(rate, is_poisson, thread, threads, self.inputs.offset_seed))
+    }
 }
 
 fn unknown_flows() -> UserError {

@@ -19,7 +19,6 @@ const MAY_BE_LONG: &[(&str, &str, &str)] = &[
     ("crates/judge/src/operations.rs", "verdict_on", NOT_SPLIT),
     ("crates/judge/src/reading.rs", "from_input", NOT_SPLIT),
     ("crates/report/src/html/timeline.rs", "figure", NOT_SPLIT),
-    ("crates/run/src/file_phase.rs", "run", NOT_SPLIT),
 ];
 
 /// A function with a body.
