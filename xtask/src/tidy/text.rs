@@ -53,7 +53,7 @@ pub(super) fn traps(tree: &Tree) -> Vec<String> {
         let codes = judge::TRAPS.iter().map(|trap| trap.code);
         let missing = codes.filter(|code| !text.contains(&format!("`{code}`")));
         complaints.extend(
-            missing.map(|code| format!("crates/judge/src/traps.rs: {document} does not have `{code}`")),
+            missing.map(|code| format!("crates/judge/src/laws/traps.rs: {document} does not have `{code}`")),
         );
     }
     complaints
@@ -211,7 +211,10 @@ mod tests {
         let remarks = ("docs/remarks.md", all.as_str());
         let complaints =
             traps(&tree(&[remarks, ("docs/methodology.md", &all.replace("`thermal`", "thermal"))]));
-        assert_eq!(complaints, ["crates/judge/src/traps.rs: docs/methodology.md does not have `thermal`"]);
+        assert_eq!(
+            complaints,
+            ["crates/judge/src/laws/traps.rs: docs/methodology.md does not have `thermal`"]
+        );
         assert_eq!(traps(&tree(&[remarks, ("docs/methodology.md", &all)])), NONE);
     }
 

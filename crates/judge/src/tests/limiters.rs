@@ -13,8 +13,8 @@ use model::run::{
 };
 use model::target::{Backing, DeviceKind};
 
+use crate::conclusion::verdict::conclude;
 use crate::fixtures::{InputBuilder, chain, clean, clean_request, client, load_of, read_cap};
-use crate::limiters::conclude;
 use crate::{JudgeInput, next_experiment};
 
 /// An answer to a change, with the rate that follows from it.

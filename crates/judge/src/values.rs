@@ -1,0 +1,14 @@
+//! First floor: what a record says, in terms that rules can compare. It has no rule of its own.
+
+pub(crate) mod caps;
+pub(crate) mod disturbance;
+pub(crate) mod experiments;
+pub(crate) mod helpers;
+pub(crate) mod input;
+pub(crate) mod ledger;
+pub(crate) mod lookups;
+pub(crate) mod places;
+pub(crate) mod reading;
+pub(crate) mod shares;
+pub(crate) mod trap_finding;
+pub(crate) mod wait_channels;
