@@ -1,13 +1,13 @@
 //! Judges the record of a phase: its traps, the trust in its result, and its limiter.
 //!
-//! It has three floors. A module uses those of its own floor and of the floors below, and never in a circle.
+//! It has three floors. A module uses those of its floor and of the floors below, and never in a circle.
 //!
-//! 1. `values`: what a record says. `input` and `reading` are the record in the terms of the rules. `ledger` and `places`
-//!    compare layers, `experiments` compares responses, and `wait_channels` has classes of kernel functions.
-//! 2. `laws`: tables of rules that read values. [`TRAPS`] lists the traps, `limiters` has the rules for limiters, and
-//!    `operations` judges each operation of a mix.
-//! 3. `conclusion`: the order in which the rules are asked. [`judge()`] is the entrance, `verdict` finds the limiter, and
-//!    [`next_experiment()`] chooses the most informative experiment. `clients` judges sums.
+//! 1. `values` holds the facts of a record. The modules `input` and `reading` are the record in the terms of the rules.
+//!    The modules `ledger` and `places` compare layers, and `experiments` compares responses.
+//! 2. `laws` holds tables of rules that read values. [`TRAPS`] lists the traps, and `limiters` has the rules for limiters.
+//!    The module `operations` judges each operation of a mix.
+//! 3. `conclusion` asks the rules in their order. [`judge()`] is the entrance, and `verdict` finds the limiter.
+//!    [`next_experiment()`] chooses the most informative experiment.
 //!
 //! Invariants:
 //! - Pure: values in, values out. A record from disk gets the same judgement as one in memory; newer rules can judge it

@@ -1,4 +1,4 @@
-//! First floor: what a record says, in terms that rules can compare. It has no rule of its own.
+//! First floor: what a record says, in terms that rules can compare. It chooses no limiter and no trust.
 
 pub(crate) mod caps;
 pub(crate) mod disturbance;

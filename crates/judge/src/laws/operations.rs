@@ -140,6 +140,14 @@ struct Part {
     place: Option<(WaitClass, String, u64)>,
 }
 
+/// Samples of one operation, by the limiters that they show.
+struct Divided<'a> {
+    parts: Vec<Part>,
+    all: u64,
+    /// Samples of sleeping threads whose limiter does not show, with their symbols.
+    hidden: Vec<(u64, &'a str)>,
+}
+
 impl<'a> Context<'a> {
     fn new(input: &JudgeInput<'a>, work: &'a FilesWork, row: &Verdict, budget: &TimeBreakdown) -> Self {
         let (record, workload) = (input.record, &input.phase.workload);
@@ -193,16 +201,16 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Returns the verdict on an operation; `None` if no sample found a thread in it.
-    fn verdict_on(&self, step: &Step, time_share: f64) -> Option<OperationVerdict> {
+    /// Divides the samples of an operation by their limiters; `None` if no sample found a thread in it.
+    fn divided(&self, operation: &str) -> Option<Divided<'a>> {
         let mut parts: Vec<Part> = Vec::new();
         let (mut all, mut awake, mut hidden) = (0, 0, Vec::new());
         for site in self.record.seen.wait_channels.iter().filter(|site| site.of == SampledThreads::Workers) {
-            let samples = samples_in(site, &step.name);
+            let samples = samples_in(site, operation);
             all += samples;
             if !site.is_asleep() {
                 awake += samples;
-            } else if let Some((class, limiter)) = self.limiter(&site.symbol, &step.name) {
+            } else if let Some((class, limiter)) = self.limiter(&site.symbol, operation) {
                 add(&mut parts, limiter, samples, class, &site.symbol);
             } else if samples > 0 {
                 hidden.push((samples, site.symbol.as_str()));
@@ -217,6 +225,12 @@ impl<'a> Context<'a> {
             fraction: *fraction,
             place: None,
         }));
+        Some(Divided { parts, all, hidden })
+    }
+
+    /// Returns the verdict on an operation; `None` if no sample found a thread in it.
+    fn verdict_on(&self, step: &Step, time_share: f64) -> Option<OperationVerdict> {
+        let Divided { mut parts, all, hidden } = self.divided(&step.name)?;
         let share = |part: &Part| part.samples as f64 / all as f64 * part.fraction;
         parts.retain(|part| share(part) > 0.0);
         parts.sort_by_cached_key(|part| Reverse(rank(share(part))));

@@ -135,19 +135,6 @@ impl<'a> Reading<'a> {
                 }
             }
         }
-        let at_device = || {
-            let _ = input.device()?;
-            let leaves: Vec<bool> = input.target().device_stack.iter().map(Device::is_leaf).collect();
-            // Not every layer counts the requests that pass through it. A request in the lowest layer is in all of
-            // them.
-            let in_frame = |frame: &Frame| {
-                let of_leaves = frame.devices.iter().zip(&leaves).filter(|(_, is_leaf)| **is_leaf);
-                let in_leaves: f64 = of_leaves.map(|(device, _)| device.in_flight_ns as f64).sum();
-                frame.devices.first().map_or(0.0, |top| top.in_flight_ns as f64).max(in_leaves)
-            };
-            let sum: f64 = input.frames().map(in_frame).sum();
-            (record.counts.elapsed_ns > 0).then(|| sum / record.counts.elapsed_ns as f64)
-        };
         let at_server = || {
             let load = record.seen.load.as_ref()?;
             input.server_flow()?.in_flight(load.elapsed_ns)
@@ -157,7 +144,7 @@ impl<'a> Reading<'a> {
             threads: f64::from(workload.threads),
             in_flight: f64::from(workload.in_flight()),
             is_ring,
-            at_target: at_device().or_else(at_server),
+            at_target: at_device(&input).or_else(at_server),
             device_busy: device_busy(&input),
             is_remote: input.target().backing == Backing::RemoteOrUserSpace,
             waits,
@@ -424,4 +411,19 @@ fn device_busy(input: &JudgeInput<'_>) -> Option<f64> {
     let busy_ns: f64 = input.frames().filter_map(|frame| Some(frame.devices.first()?.busy_ns as f64)).sum();
     let all_ns = input.record.counts.elapsed_ns as f64;
     (all_ns > 0.0).then(|| (busy_ns / all_ns).min(1.0))
+}
+
+/// Returns the mean number of requests in the device; `None` where that does not show.
+fn at_device(input: &JudgeInput<'_>) -> Option<f64> {
+    let _ = input.device()?;
+    let leaves: Vec<bool> = input.target().device_stack.iter().map(Device::is_leaf).collect();
+    // Not every layer counts the requests that pass through it. A request in the lowest layer is in all of
+    // them.
+    let in_frame = |frame: &Frame| {
+        let of_leaves = frame.devices.iter().zip(&leaves).filter(|(_, is_leaf)| **is_leaf);
+        let in_leaves: f64 = of_leaves.map(|(device, _)| device.in_flight_ns as f64).sum();
+        frame.devices.first().map_or(0.0, |top| top.in_flight_ns as f64).max(in_leaves)
+    };
+    let sum: f64 = input.frames().map(in_frame).sum();
+    (input.record.counts.elapsed_ns > 0).then(|| sum / input.record.counts.elapsed_ns as f64)
 }

@@ -1,4 +1,4 @@
-//! What a trap finds about a row.
+//! A finding of a trap, with its advice.
 
 use model::advice::Advice;
 use model::finding::Finding;

@@ -112,14 +112,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
         (false, _) => Limiter::DeviceOps,
     };
     let evidence = evidence(reading, limiter, network, full, late);
-    // If experiments confirm the device's own limit, nothing is left to try.
-    let advice = match limiter {
-        Limiter::NetworkBandwidth => Some(Advice::FasterLink {}),
-        Limiter::ServerSaturated => Some(Advice::LookAtServer {}),
-        _ if is_tried => None,
-        _ if reading.is_inconclusive() => Some(Advice::MeasureLonger {}),
-        _ => Some(Advice::DepthUntried {}),
-    };
+    let advice = advice(reading, limiter, is_tried);
     let blocked = reading.budget.blocked;
     let is_both = matches!(unit, Some((Unit::Both, _))) && faster_test(reading).is_none();
     let by_bytes = reading.byte_share().filter(|_| is_both && !reading.is_remote);
@@ -131,22 +124,43 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
         return Some(Verdict::mixed(parts, evidence));
     }
     let found = Verdict::new(limiter, blocked, evidence).advise(advice);
+    Some(found.at_most(greatest_confidence(reading, limiter, is_sure)))
+}
+
+/// Returns the advice on a saturated target. `is_tried` is true if experiments show that it is saturated.
+fn advice(reading: &Reading<'_>, limiter: Limiter, is_tried: bool) -> Option<Advice> {
+    // If experiments confirm the device's own limit, nothing is left to try.
+    match limiter {
+        Limiter::NetworkBandwidth => Some(Advice::FasterLink {}),
+        Limiter::ServerSaturated => Some(Advice::LookAtServer {}),
+        _ if is_tried => None,
+        _ if reading.is_inconclusive() => Some(Advice::MeasureLonger {}),
+        _ => Some(Advice::DepthUntried {}),
+    }
+}
+
+/// Returns the greatest confidence in the limiter of a saturated target. `is_sure` is true if more depth shows the load.
+fn greatest_confidence(reading: &Reading<'_>, limiter: Limiter, is_sure: bool) -> Confidence {
+    let (input, unit) = (&reading.input, reading.unit());
     // The line to a server may be the limit, and only its bytes tell.
     if limiter == Limiter::ServerSaturated && input.has_line() && !has_network(reading) {
-        return Some(found.at_most(Confidence::Undetermined));
+        return Confidence::Undetermined;
     }
     // The kernel does not report the capacity of a link. Blocks of another size show it, where they were tried.
     let cpus = input.record.seen.cpu.as_ref().map_or(0.0, |cpu| cpu.user + cpu.kernel);
-    if is_network && cpus > CPUS_BUSY && unit.is_none() {
-        return Some(found.at_most(Confidence::Undetermined));
+    let crosses_network = matches!(limiter, Limiter::NetworkBandwidth | Limiter::RemoteUndetermined)
+        && counts_bytes(reading)
+        && !network(reading).is_empty();
+    if crosses_network && cpus > CPUS_BUSY && unit.is_none() {
+        return Confidence::Undetermined;
     }
     // A guest cannot see whose limit a virtual disk has. Without experiments, nothing is confirmed.
     let is_of_one_unit = unit.is_some_and(|(unit, is_sure)| is_sure && unit != Unit::Both);
-    Some(if is_sure && is_of_one_unit && !input.is_on_virtual_disk() {
-        found
+    if is_sure && is_of_one_unit && !input.is_on_virtual_disk() {
+        Confidence::Confirmed
     } else {
-        found.at_most(Confidence::Likely)
-    })
+        Confidence::Likely
+    }
 }
 
 /// Returns the observations that show a saturated target. `full` is the layer at which the operations wait, if it is a lower
