@@ -105,32 +105,9 @@ fn record(plan: &Plan) -> PhaseRecord {
     let block = data.map_or(0, |data| data.block_bytes);
     let of = |is_done: bool| if is_done { INTERVAL_OPS * block } else { 0 };
     let (read, written) = (of(data.is_some_and(|d| d.reads())), of(data.is_some_and(|d| d.writes())));
-    let devices = ["nvme0n1p2", "nvme0n1"].map(|name| DeviceFrame {
-        name: name.into(),
-        reads: INTERVAL_OPS,
-        read_bytes: read,
-        written_bytes: written,
-        in_flight_ns: u64::from(workload.in_flight()) * 100_000_000,
-        busy_ns: 95_000_000,
-        ..DeviceFrame::default()
-    });
     // A test on files reads an inode for each.
     let charged = if workload.files().is_some() { INTERVAL_OPS * 256 } else { read };
-    let frame = Frame {
-        devices: devices.into(),
-        cpu: CpuTimes { user_ns: 60_000_000, kernel_ns: 100_000_000, idle_ns: 640_000_000, steal_ns: 0 },
-        workers: ThreadTimes { cpu_ns: 40_000_000, run_queue_ns: 1_000_000 },
-        own_io: OwnIo {
-            read_call_bytes: read,
-            write_call_bytes: written,
-            device_read_bytes: charged,
-            device_written_bytes: written,
-            ..OwnIo::default()
-        },
-        dirty_bytes: 0,
-        writeback_bytes: 0,
-        dirtied_bytes: None,
-    };
+    let frame = frame([read, written], charged, u64::from(workload.in_flight()));
     let interval = |index: u64| Interval {
         start_ns: index * 100_000_000,
         length_ns: 100_000_000,
@@ -141,7 +118,6 @@ fn record(plan: &Plan) -> PhaseRecord {
         frame: Some(frame.clone()),
     };
     let ops = INTERVALS * INTERVAL_OPS;
-    let size_bytes = ops * block * 10 / 9;
     let files = workload.files().map_or(4, |files| files.files);
     let is_cached = data.is_some_and(|d| d.writes() && !d.direct && d.sync == model::workload::SyncMode::End);
     let durable = data.filter(|d| d.writes() && d.sync != model::workload::SyncMode::None).map(|_| 1e5);
@@ -152,7 +128,7 @@ fn record(plan: &Plan) -> PhaseRecord {
     let mut record: PhaseRecord = serde_json::from_value(json!({
         "id": phase.id, "spec": model::spec::print(workload), "name": workload.name(), "label": workload.label(),
         "group": null, "repetition": 1,
-        "workload": WorkloadRecord::new(workload, size_bytes, files, plan.cache),
+        "workload": WorkloadRecord::new(workload, ops * block * 10 / 9, files, plan.cache),
         "engine": {"name": phase.engine.word(), "features": [], "mean_batch": null, "idle_slots": null},
         "status": "done", "reason": null, "start_ns": 0, "ops": ops, "bytes": ops * block,
         "app_bytes_read": read * INTERVALS, "app_bytes_written": written * INTERVALS,
@@ -191,6 +167,34 @@ fn record(plan: &Plan) -> PhaseRecord {
         record.figures.rounds = vec![RoundRecord::on_time(ops / 6, 660_000_000); 6];
     }
     record
+}
+
+/// Returns the machine in one interval: the bytes that were read and written, and those charged as reads of the device.
+fn frame([read, written]: [u64; 2], charged: u64, in_flight: u64) -> Frame {
+    let devices = ["nvme0n1p2", "nvme0n1"].map(|name| DeviceFrame {
+        name: name.into(),
+        reads: INTERVAL_OPS,
+        read_bytes: read,
+        written_bytes: written,
+        in_flight_ns: in_flight * 100_000_000,
+        busy_ns: 95_000_000,
+        ..DeviceFrame::default()
+    });
+    Frame {
+        devices: devices.into(),
+        cpu: CpuTimes { user_ns: 60_000_000, kernel_ns: 100_000_000, idle_ns: 640_000_000, steal_ns: 0 },
+        workers: ThreadTimes { cpu_ns: 40_000_000, run_queue_ns: 1_000_000 },
+        own_io: OwnIo {
+            read_call_bytes: read,
+            write_call_bytes: written,
+            device_read_bytes: charged,
+            device_written_bytes: written,
+            ..OwnIo::default()
+        },
+        dirty_bytes: 0,
+        writeback_bytes: 0,
+        dirtied_bytes: None,
+    }
 }
 
 fn disk() -> Target {
