@@ -16,7 +16,6 @@ pub mod bonniepp;
 pub mod dialect;
 pub mod getc_putc;
 pub mod gobonniego;
-mod markup;
 pub mod randfile;
 pub mod results;
 #[cfg(test)]

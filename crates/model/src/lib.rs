@@ -29,7 +29,6 @@ pub mod limiter;
 pub mod load;
 pub mod machine;
 pub mod marker;
-pub mod markup;
 pub mod mix;
 pub mod numbers;
 pub mod observation;

@@ -33,7 +33,6 @@ pub(crate) use model::numbers;
 mod sample;
 pub mod slug;
 mod spark;
-mod svg;
 pub mod text;
 mod time;
 pub mod trend;

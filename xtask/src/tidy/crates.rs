@@ -6,13 +6,14 @@ use super::Tree;
 const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
     ("model", &[]),
     ("stats", &[]),
+    ("draw", &["model"]),
     ("engine", &["model"]),
     ("observe", &["model"]),
     ("run", &["engine", "observe", "stats", "model"]),
     ("judge", &["stats", "model"]),
     ("wording", &["model"]),
-    ("report", &["stats", "model", "wording"]),
-    ("family", &["model"]),
+    ("report", &["stats", "model", "wording", "draw"]),
+    ("family", &["model", "draw"]),
     ("rig", &["model"]),
     ("fleet", &["run", "model"]),
     (

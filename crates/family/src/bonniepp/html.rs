@@ -7,8 +7,8 @@ mod graph;
 
 use super::figure::{chunk_text, latency_text, size_text};
 use super::{Cell, Content, Layout, Line, Test, TestFigures};
-use crate::markup::{cell, element, escape};
 use colour::{Better, Shade, shades};
+use draw::{cell, element, escape};
 
 const STYLE: &str = include_str!("html/style.css");
 

@@ -1,8 +1,7 @@
 //! A drawing of logs: rate over offset, a line for each file.
 
 use super::{Line, Log};
-use crate::markup::{element, escape};
-use model::numbers::round_step;
+use draw::{Scale, element, escape};
 
 /// Title of each drawing, by which drawings are recognized.
 pub const TITLE: &str = "Rate over offset";
@@ -16,8 +15,8 @@ const BOTTOM: f64 = 440.0;
 const LEGEND_TOP: f64 = 512.0;
 const LEGEND_ROW: f64 = 22.0;
 /// Ticks that fit beside and below the drawing.
-const Y_TICKS: f64 = 6.0;
-const X_TICKS: f64 = 9.0;
+const Y_TICKS: usize = 6;
+const X_TICKS: usize = 9;
 /// Most steps of one line in the drawing: more are not visible.
 const STEPS_MAX: usize = 1000;
 /// Most characters of a name in the legend.
@@ -46,11 +45,8 @@ pub fn plot(logs: &[Log]) -> String {
     let most = all().map(|step| step.mib_per_second).fold(0.0, f64::max);
     let height = LEGEND_TOP + LEGEND_ROW * logs.len() as f64 + 12.0;
     let body = if from < to && most > 0.0 {
-        let step = round_step(most / Y_TICKS);
-        let (x, y) = (
-            Axis { low: from, high: to, start: LEFT, end: RIGHT },
-            Axis { low: 0.0, high: (most / step).ceil() * step, start: BOTTOM, end: TOP },
-        );
+        let x = Scale::linear(from, to, [LEFT, RIGHT]);
+        let y = Scale::from_zero(most, Y_TICKS, [BOTTOM, TOP]);
         let lines: String = (0..)
             .zip(logs)
             .zip(&series)
@@ -104,33 +100,16 @@ fn mean_mib_per_second(steps: &[Step]) -> Option<f64> {
     Some(sums.0 / sums.1).filter(|mean| mean.is_finite())
 }
 
-/// A map from values to places in the drawing.
-struct Axis {
-    low: f64,
-    high: f64,
-    start: f64,
-    end: f64,
+/// Returns about `count` round values of the scale, each with its text.
+fn labelled_ticks(scale: &Scale, count: usize) -> Vec<(f64, String)> {
+    let decimals = (-scale.step(count).log10().floor()).clamp(0.0, 9.0) as usize;
+    let label = |value: f64| (value, format!("{:.decimals$}", value.max(0.0)));
+    scale.ticks(count).into_iter().map(label).collect()
 }
 
-impl Axis {
-    fn place(&self, value: f64) -> f64 {
-        self.start + (value - self.low) / (self.high - self.low) * (self.end - self.start)
-    }
-
-    /// Round values on the axis, each with its text; there are about `count` of them.
-    fn ticks(&self, count: f64) -> Vec<(f64, String)> {
-        let step = round_step((self.high - self.low) / count);
-        let decimals = (-step.log10().floor()).clamp(0.0, 9.0) as usize;
-        let first = (self.low / step - 1e-9).ceil();
-        let values = (0..100).map(|index| (first + f64::from(index)) * step);
-        let values = values.take_while(|value| *value <= self.high + step * 1e-6);
-        values.map(|value| (value, format!("{:.decimals$}", value.max(0.0)))).collect()
-    }
-}
-
-fn axes(x: &Axis, y: &Axis) -> String {
+fn axes(x: &Scale, y: &Scale) -> String {
     let mut text = String::new();
-    for (value, label) in y.ticks(Y_TICKS) {
+    for (value, label) in labelled_ticks(y, Y_TICKS) {
         let at = y.place(value);
         text += &format!("<path class=\"rule\" d=\"M{LEFT} {at:.1}H{RIGHT}\"/>\n");
         text += &format!(
@@ -139,7 +118,7 @@ fn axes(x: &Axis, y: &Axis) -> String {
             at + 4.5
         );
     }
-    for (value, label) in x.ticks(X_TICKS) {
+    for (value, label) in labelled_ticks(x, X_TICKS) {
         let at = x.place(value);
         text += &format!("<path class=\"tick\" d=\"M{at:.1} {BOTTOM}v6\"/>\n");
         text += &format!(
@@ -165,7 +144,7 @@ fn dash(index: usize) -> &'static str {
 }
 
 /// Draws a file: its steps as one path with a name, and the rate of each step as a tooltip.
-fn line(index: usize, log: &Log, steps: &[Step], x: &Axis, y: &Axis) -> String {
+fn line(index: usize, log: &Log, steps: &[Step], x: &Scale, y: &Scale) -> String {
     let Some(first) = steps.first() else { return String::new() };
     let mut path = format!("M{:.1} {:.1}", x.place(first.start_gib), y.place(first.mib_per_second));
     let mut parts = String::new();
@@ -249,8 +228,9 @@ mod tests {
 
     #[test]
     fn ticks_are_round() {
-        let axis = |low, high| Axis { low, high, start: 0.0, end: 100.0 };
-        let labels = |axis: Axis| axis.ticks(6.0).into_iter().map(|(_, label)| label).collect::<Vec<_>>();
+        let axis = |low, high| Scale::linear(low, high, [0.0, 100.0]);
+        let labels =
+            |axis: Scale| labelled_ticks(&axis, 6).into_iter().map(|(_, label)| label).collect::<Vec<_>>();
         assert_eq!(labels(axis(0.0, 300.0)), ["0", "50", "100", "150", "200", "250", "300"]);
         assert_eq!(labels(axis(0.0, 0.1)), ["0.00", "0.02", "0.04", "0.06", "0.08", "0.10"]);
         assert_eq!(labels(axis(1.3, 7.9)), ["2", "4", "6"]);

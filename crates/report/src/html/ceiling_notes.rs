@@ -8,7 +8,7 @@ use model::run::{PhaseRecord, TimeBreakdown};
 use super::{Figure, Markup};
 use crate::numbers::{amount, percent};
 use crate::printable;
-use crate::svg::{Bar, Part, bars, stacked};
+use draw::{Bar, Part, bars, stacked};
 
 /// If a rate reaches this share of the rate of skye's own loop, skye is the limit. The limiter of that name has the
 /// same threshold.

@@ -9,7 +9,7 @@ use super::unit::Unit;
 use super::{Figure, Markup, rendered};
 use crate::numbers::latency;
 use crate::printable;
-use crate::svg::{Bar, bars};
+use draw::{Bar, bars};
 
 /// Most clients of a chart. Of more, the slowest and the fastest are shown.
 const CLIENTS_MAX: usize = 24;

@@ -5,7 +5,7 @@ use model::run::{Interval, PhaseRecord};
 use super::latency::tick;
 use super::{Figure, Markup};
 use crate::numbers::latency;
-use crate::svg::{Drawing, Path, Plot, Scale, Side};
+use draw::{Drawing, Path, Plot, Scale, Side};
 
 /// Most columns of the map, and its rows.
 const COLUMNS_MAX: usize = 60;
@@ -80,7 +80,7 @@ pub(super) fn figure(phase: &PhaseRecord) -> Option<Figure> {
     let x = Side {
         scale: Scale::linear(0.0, end_s, Plot::X_RANGE),
         ticks: 6,
-        label: |s| format!("{} s", crate::svg::compact(s)),
+        label: |s| format!("{} s", draw::compact(s)),
     };
     let plot = Plot::new(x, [TOP, BOTTOM], |y_range| Side {
         scale: Scale::log(low / 1.05, high * 1.05, y_range),

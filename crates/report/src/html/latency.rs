@@ -7,7 +7,7 @@ use super::histogram::decoded;
 use super::{Figure, Markup};
 use crate::numbers::{amount, latency, percent};
 use crate::printable;
-use crate::svg::{Drawing, Plot, Scale, Side};
+use draw::{Drawing, Plot, Scale, Side};
 
 /// Minimum number of samples above the last drawn percentile.
 const SAMPLES_BEYOND: u64 = 10;

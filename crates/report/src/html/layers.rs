@@ -7,7 +7,7 @@ use model::target::Target;
 use super::{Figure, Markup};
 use crate::layers::{LayerRow, rows};
 use crate::numbers::amount;
-use crate::svg::{Bar, bars};
+use draw::{Bar, bars};
 
 /// The chart of the bytes a second; `None` where no layer counts bytes.
 pub(super) fn bytes(phase: &PhaseRecord, target: &Target) -> Option<Figure> {

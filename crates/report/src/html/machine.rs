@@ -3,8 +3,8 @@
 use std::collections::{HashMap, HashSet};
 
 use askama::Template;
+use draw::escape;
 use model::Run;
-use model::markup::escape;
 use model::size;
 use model::target::{Backing, Device, Geometry, Target};
 

@@ -5,7 +5,7 @@ use model::run::{PhaseRecord, SteadyRound};
 use super::unit::Unit;
 use super::{Figure, Markup};
 use crate::numbers::percent;
-use crate::svg::{Drawing, Plot, Scale, Side, compact};
+use draw::{Drawing, Plot, Scale, Side, compact};
 
 /// Height of the rate, of the text above it, and of the labels at the bottom.
 const RATE_HEIGHT: f64 = 128.0;

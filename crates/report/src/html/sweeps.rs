@@ -12,8 +12,8 @@ use super::unit::Unit;
 use super::{Figure, Markup, latency, rendered};
 use crate::numbers::amount;
 use crate::printable;
-use crate::svg::{Anchor, Bar, Drawing, Plot, Scale, Side, bars, compact};
 use crate::text::{Kind, is_knee, missing_reason};
+use draw::{Anchor, Bar, Drawing, Plot, Scale, Side, bars, compact};
 
 /// Fewest points that make a sweep.
 const POINTS_MIN: usize = 2;
@@ -122,7 +122,7 @@ fn sweep(phases: &[PhaseRecord], points: &[&Test<'_>]) -> Option<Figure> {
     plot.axes(&mut drawing, &format!("{what}; the axis is logarithmic"), true);
     drawing.text("t d", Anchor::End, Plot::X_RANGE[1], BOTTOM + 36.0, unit.name());
     let path = rates.iter().copied().zip(waits.iter().copied());
-    drawing.path("l s0", &crate::svg::Path::polyline(path.clone().map(|point| Some(plot.place(point)))));
+    drawing.path("l s0", &draw::Path::polyline(path.clone().map(|point| Some(plot.place(point)))));
     for (index, (point, word)) in path.zip(&words).enumerate() {
         let (x, y) = plot.place(point);
         let is_knee = knee == Some(index);

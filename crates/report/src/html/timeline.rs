@@ -6,7 +6,7 @@ use model::run::{Frame, Interval, PhaseRecord};
 use super::unit::Unit;
 use super::{Figure, Markup, ceiling_notes};
 use crate::numbers::{amount, latency};
-use crate::svg::{Drawing, Plot, Scale, Side, compact};
+use draw::{Drawing, Plot, Scale, Side, compact};
 
 /// Maximum number of columns with tooltips.
 const COLUMNS_MAX: usize = 40;

@@ -5,8 +5,8 @@ use model::size;
 
 use super::{Figure, Markup};
 use crate::numbers::megabytes;
-use crate::svg::{Drawing, Plot, Scale, Side, compact};
 use crate::zones::{self, Part};
+use draw::{Drawing, Plot, Scale, Side, compact};
 
 /// Height of the rate, of the text above it, and of the labels at the bottom.
 const RATE_HEIGHT: f64 = 128.0;

@@ -1,7 +1,7 @@
 //! Bars that show how much the rates of each line differ from those of the first.
 
 use super::super::{Cell, Line, Test};
-use crate::markup::{element, escape};
+use draw::{Scale, element, escape};
 
 /// Longest bar, in percent. The number beside a bar that is cut says how long it would be.
 const PERCENT_MAX: f64 = 300.0;
@@ -115,29 +115,16 @@ fn enumerated(numbers: &[usize]) -> String {
     }
 }
 
-/// Converts percent to a place in the drawing.
-struct Scale {
-    low: f64,
-    high: f64,
-}
-
-impl Scale {
-    fn over(groups: &[Group]) -> Self {
-        let all = || groups.iter().flat_map(|group| &group.bars).map(|bar| bar.percent.min(PERCENT_MAX));
-        let (low, high) = (all().fold(0.0, f64::min), all().fold(0.0, f64::max));
-        let missing = (PERCENT_SPAN_MIN - (high - low)).max(0.0);
-        Self { low, high: high + missing }
-    }
-
-    fn place(&self, percent: f64) -> f64 {
-        let share = (percent.min(PERCENT_MAX) - self.low) / (self.high - self.low);
-        let from = LABEL_WIDTH + NUMBER_WIDTH;
-        from + share * (WIDTH - NUMBER_WIDTH - from)
-    }
+/// Makes the scale from percent to places in the drawing; a longer bar ends at its end.
+fn scale_over(groups: &[Group]) -> Scale {
+    let all = || groups.iter().flat_map(|group| &group.bars).map(|bar| bar.percent.min(PERCENT_MAX));
+    let (low, high) = (all().fold(0.0, f64::min), all().fold(0.0, f64::max));
+    let missing = (PERCENT_SPAN_MIN - (high - low)).max(0.0);
+    Scale::linear(low, high + missing, [LABEL_WIDTH + NUMBER_WIDTH, WIDTH - NUMBER_WIDTH])
 }
 
 fn drawing(lines: &[Line], groups: &[Group]) -> String {
-    let scale = Scale::over(groups);
+    let scale = scale_over(groups);
     let zero = scale.place(0.0);
     let mut parts = Vec::new();
     let mut y = 0.0;
@@ -247,7 +234,7 @@ mod tests {
         for others in [[0.0, 1e9], [99.0, 100.0], [1.0, 400.0], [100.0, 100.0]] {
             let lines = [line("a", 100.0, 1.0), line("b", others[0], 1.0), line("c", others[1], 1.0)];
             let groups = groups(&lines[0], &lines[1..]);
-            let scale = Scale::over(&groups);
+            let scale = scale_over(&groups);
             for bar in groups.iter().flat_map(|group| &group.bars) {
                 let place = scale.place(bar.percent);
                 assert!((LABEL_WIDTH + NUMBER_WIDTH..=WIDTH - NUMBER_WIDTH).contains(&place), "{place}");

@@ -6,7 +6,7 @@ use model::comparison::{Change, Row};
 use super::page_limits::{escaped, fitting};
 use super::{Page, answer, class_of, name};
 use crate::html::{Figure, Markup};
-use crate::svg::{Anchor, Drawing, Path, Scale, WIDTH, fitted};
+use draw::{Anchor, Drawing, Path, Scale, WIDTH, fitted};
 use wording::comparison::{ends, margin, signed, subject};
 
 /// Left and right end of the axis, which is between the test's name and the decision.
@@ -161,9 +161,9 @@ impl Axis {
 
     fn label(&self, value: f64) -> String {
         if self.shows_ratios {
-            return format!("×{}", crate::svg::compact(value));
+            return format!("×{}", draw::compact(value));
         }
-        let text = crate::svg::compact(value.abs());
+        let text = draw::compact(value.abs());
         match () {
             () if text == "0" => text,
             () if value < 0.0 => format!("-{text} %"),

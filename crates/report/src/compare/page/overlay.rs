@@ -8,7 +8,7 @@ use crate::html::timeline::{INTERVALS_MIN, end_s, in_seconds, middle_s};
 use crate::html::unit::Unit;
 use crate::html::{Figure, Markup};
 use crate::numbers::latency;
-use crate::svg::{Drawing, Plot, Scale, Side, compact};
+use draw::{Drawing, Plot, Scale, Side, compact};
 
 /// Maximum number of drawn sides: more lines cannot be distinguished.
 const SIDES_MAX: usize = 5;

@@ -5,7 +5,7 @@ use model::numbers::round_step;
 
 use super::{Page, class, legend, row_caption, truncation_note};
 use crate::html::{Figure, Markup};
-use crate::svg::{Anchor, Drawing, Path, Plot, Scale, Side, WIDTH, compact, fitted, thinned};
+use draw::{Anchor, Drawing, Path, Plot, Scale, Side, WIDTH, compact, fitted, thinned};
 use wording::comparison::{spread, value};
 
 /// Most pairs of runs of a side that are drawn. If there are more runs, these are lows and highs.

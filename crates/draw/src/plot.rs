@@ -9,11 +9,11 @@ const RIGHT: f64 = WIDTH - 8.0;
 const BUCKETS: usize = 170;
 
 /// Formats the label of a tick.
-pub(crate) type Label = fn(f64) -> String;
+pub type Label = fn(f64) -> String;
 
 /// An axis with ticks.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Side {
+pub struct Side {
     /// Scale of the axis.
     pub scale: Scale,
     /// Most ticks on the axis.
@@ -24,7 +24,7 @@ pub(crate) struct Side {
 
 /// Two axes and the area between them.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Plot {
+pub struct Plot {
     /// Axis from left to right.
     pub x: Side,
     /// Axis from bottom to top.
@@ -35,16 +35,16 @@ pub(crate) struct Plot {
 
 impl Plot {
     /// Left and right end of every plot.
-    pub(crate) const X_RANGE: [f64; 2] = [LEFT, RIGHT];
+    pub const X_RANGE: [f64; 2] = [LEFT, RIGHT];
 
     /// Makes a plot between two heights of the drawing; `y` makes the vertical axis for them.
-    pub(crate) fn new(x: Side, [top, bottom]: [f64; 2], y: impl FnOnce([f64; 2]) -> Side) -> Self {
+    pub fn new(x: Side, [top, bottom]: [f64; 2], y: impl FnOnce([f64; 2]) -> Side) -> Self {
         Self { x, y: y([bottom, top]), top, bottom }
     }
 
     /// Draws rules with labels beside the plot, and above it the measure `what`, unless that is empty. If `has_floor`
     /// is set, ticks with labels are drawn below.
-    pub(crate) fn axes(&self, drawing: &mut Drawing, what: &str, has_floor: bool) {
+    pub fn axes(&self, drawing: &mut Drawing, what: &str, has_floor: bool) {
         let mut rules = Path::default();
         for value in self.y.scale.ticks(self.y.ticks) {
             let y = self.y.scale.place(value);
@@ -79,18 +79,18 @@ impl Plot {
     }
 
     /// Returns the place of a point in the drawing.
-    pub(crate) fn place(&self, (x, y): (f64, f64)) -> (f64, f64) {
+    pub fn place(&self, (x, y): (f64, f64)) -> (f64, f64) {
         (self.x.scale.place(x), self.y.scale.place(y))
     }
 
     /// Draws a line through points, thinned to as many as can be seen.
-    pub(crate) fn line(&self, drawing: &mut Drawing, class: &str, points: &[(f64, f64)]) {
+    pub fn line(&self, drawing: &mut Drawing, class: &str, points: &[(f64, f64)]) {
         let places = thinned(points, BUCKETS).into_iter().map(|point| Some(self.place(point)));
         drawing.path(class, &Path::polyline(places));
     }
 
     /// Fills the area between the floor and points, thinned to as many as can be seen.
-    pub(crate) fn area(&self, drawing: &mut Drawing, class: &str, points: &[(f64, f64)]) {
+    pub fn area(&self, drawing: &mut Drawing, class: &str, points: &[(f64, f64)]) {
         let places: Vec<_> = thinned(points, BUCKETS).into_iter().map(|point| self.place(point)).collect();
         let ([(first, _), ..], [.., (last, _)]) = (places.as_slice(), places.as_slice()) else { return };
         let mut path = Path::default();
@@ -102,13 +102,13 @@ impl Plot {
     }
 
     /// Fills the span between two values of the horizontal axis, over the whole height.
-    pub(crate) fn span(&self, drawing: &mut Drawing, class: &str, from: f64, to: f64, title: &str) {
+    pub fn span(&self, drawing: &mut Drawing, class: &str, from: f64, to: f64, title: &str) {
         let (from, to) = (self.x.scale.place(from), self.x.scale.place(to));
         drawing.area(class, [from, self.top, (to - from).max(0.0), self.bottom - self.top], title);
     }
 
     /// Draws a vertical line from the bottom to the top.
-    pub(crate) fn vertical_line(&self, drawing: &mut Drawing, class: &str, at: f64, title: &str) {
+    pub fn vertical_line(&self, drawing: &mut Drawing, class: &str, at: f64, title: &str) {
         let x = self.x.scale.place(at);
         let mut path = Path::default();
         path.go(x, self.bottom);
@@ -117,14 +117,7 @@ impl Plot {
     }
 
     /// Draws an interval of values at one place, as a line from its low to its high end.
-    pub(crate) fn whisker(
-        &self,
-        drawing: &mut Drawing,
-        class: &str,
-        at: f64,
-        [low, high]: [f64; 2],
-        title: &str,
-    ) {
+    pub fn whisker(&self, drawing: &mut Drawing, class: &str, at: f64, [low, high]: [f64; 2], title: &str) {
         let ((x, low), (_, high)) = (self.place((at, low)), self.place((at, high)));
         let mut path = Path::default();
         path.go(x, low);
@@ -133,7 +126,7 @@ impl Plot {
     }
 
     /// Returns the heights of the plot's top and bottom.
-    pub(crate) fn y_range(&self) -> [f64; 2] {
+    pub fn y_range(&self) -> [f64; 2] {
         [self.top, self.bottom]
     }
 }
@@ -141,7 +134,7 @@ impl Plot {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::svg::compact;
+    use crate::compact;
 
     fn plot() -> Plot {
         let x = Side { scale: Scale::linear(0.0, 10.0, Plot::X_RANGE), ticks: 5, label: compact };

@@ -1,11 +1,16 @@
-//! Static SVG: scales with round ticks, paths, bars, lines over time, tooltips.
+//! Draws charts as static SVG: scales with round ticks, paths, bars, lines over time, tooltips. Escapes text of pages.
 //!
 //! The SVG is written by hand: files must be small, have no scripts, and take their colours from classes of the page.
 //! No charting library yields that. Lengths are in units of the drawing, whose whole width is [`WIDTH`].
 //!
-//! A new colour is a variable and a class in `templates/page.css`, for light, dark and paper.
+//! A new colour is a variable and a class in `report/templates/page.css`, for light, dark and paper.
+//!
+//! Invariants:
+//! - Pure: the same values give the same text. This crate knows nothing of runs.
+//! - Foreign text is escaped. No value, finite or not, is drawn outside the drawing.
 
 mod bars;
+mod markup;
 mod path;
 mod plot;
 mod scale;
@@ -13,20 +18,20 @@ mod thin;
 
 use std::fmt::Write as _;
 
-pub(crate) use bars::{Bar, Part, bars, stacked};
-pub(crate) use path::Path;
-pub(crate) use plot::{Plot, Side};
-pub(crate) use scale::{Scale, compact};
-pub(crate) use thin::thinned;
+pub use bars::{Bar, Part, bars, stacked};
+pub use path::Path;
+pub use plot::{Plot, Side};
+pub use scale::{Scale, compact};
+pub use thin::thinned;
 
-use model::markup::escape;
+pub use markup::{cell, element, escape};
 
 /// Width of every drawing. A phone shows it on about 345 pixels, a page on 440; text of 13 units is readable on both.
-pub(crate) const WIDTH: f64 = 400.0;
+pub const WIDTH: f64 = 400.0;
 
 /// Position of a text relative to its point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Anchor {
+pub enum Anchor {
     /// The text begins at the point.
     Start,
     /// The text is centred on the point.
@@ -37,7 +42,7 @@ pub(crate) enum Anchor {
 
 /// A drawing under construction. Colours are classes, which the page defines.
 #[derive(Debug)]
-pub(crate) struct Drawing {
+pub struct Drawing {
     height: f64,
     title: String,
     description: String,
@@ -46,19 +51,19 @@ pub(crate) struct Drawing {
 
 impl Drawing {
     /// Starts an empty drawing, with a title, and a description for screen readers.
-    pub(crate) fn new(height: f64, title: &str, description: &str) -> Self {
+    pub fn new(height: f64, title: &str, description: &str) -> Self {
         Self { height, title: escape(title), description: escape(description), body: String::new() }
     }
 
     /// Adds a path of that class.
-    pub(crate) fn path(&mut self, class: &str, path: &Path) {
+    pub fn path(&mut self, class: &str, path: &Path) {
         if !path.is_empty() {
             let _ = write!(self.body, "<path class=\"{class}\" d=\"{}\"/>", path.as_str());
         }
     }
 
     /// Adds a path with a tooltip.
-    pub(crate) fn path_with_tooltip(&mut self, class: &str, path: &Path, title: &str) {
+    pub fn path_with_tooltip(&mut self, class: &str, path: &Path, title: &str) {
         if !path.is_empty() {
             let (path, title) = (path.as_str(), escape(title));
             let _ = write!(self.body, "<path class=\"{class}\" d=\"{path}\"><title>{title}</title></path>");
@@ -66,14 +71,14 @@ impl Drawing {
     }
 
     /// Adds a rectangle, with a tooltip unless the title is empty.
-    pub(crate) fn area(&mut self, class: &str, [x, y, width, height]: [f64; 4], title: &str) {
+    pub fn area(&mut self, class: &str, [x, y, width, height]: [f64; 4], title: &str) {
         let mut path = Path::default();
         path.rectangle(x, y, width, height);
         if title.is_empty() { self.path(class, &path) } else { self.path_with_tooltip(class, &path, title) }
     }
 
     /// Adds a point of a series, with a tooltip.
-    pub(crate) fn dot(&mut self, class: &str, x: f64, y: f64, title: &str) {
+    pub fn dot(&mut self, class: &str, x: f64, y: f64, title: &str) {
         let title = escape(title);
         let _ = write!(
             self.body,
@@ -82,7 +87,7 @@ impl Drawing {
     }
 
     /// Adds a text. Its point is on its baseline.
-    pub(crate) fn text(&mut self, class: &str, anchor: Anchor, x: f64, y: f64, text: &str) {
+    pub fn text(&mut self, class: &str, anchor: Anchor, x: f64, y: f64, text: &str) {
         let anchor = match anchor {
             Anchor::Start => "",
             Anchor::Middle => " m",
@@ -96,7 +101,7 @@ impl Drawing {
     }
 
     /// Returns the drawing as an element of a page.
-    pub(crate) fn finish(self) -> String {
+    pub fn finish(self) -> String {
         let Self { height, title, description, body } = self;
         format!(
             "<svg role=\"img\" viewBox=\"0 0 {WIDTH} {height:.0}\"><title>{title}</title><desc>{description}</desc>{body}</svg>"
@@ -124,7 +129,7 @@ fn text_width(text: &str) -> f64 {
 }
 
 /// Cuts the text to at most `width` units at a font size of 13 units; "…" marks a cut.
-pub(crate) fn fitted(text: &str, width: f64) -> String {
+pub fn fitted(text: &str, width: f64) -> String {
     let mut left = width;
     let end = text.char_indices().find(|(_, character)| {
         left -= character_width(*character);

@@ -1,10 +1,10 @@
 //! Bars from zero: one below the other with their texts, or stacked to one.
 
-use super::{Anchor, Drawing, Path, Scale, WIDTH, fitted};
+use crate::{Anchor, Drawing, Path, Scale, WIDTH, fitted};
 
 /// One bar with its text and its value.
 #[derive(Debug, Clone)]
-pub(crate) struct Bar {
+pub struct Bar {
     /// Name of the bar.
     pub name: String,
     /// Length of the bar.
@@ -27,7 +27,7 @@ const BAR_THICKNESS: f64 = 12.0;
 
 /// Draws bars one below the other, on a scale from zero to `full`, each with its text and value above it. If `rail` is
 /// set, the rest of the scale up to `full` is visible, too.
-pub(crate) fn bars(title: &str, description: &str, all: &[Bar], full: f64, rail: bool) -> String {
+pub fn bars(title: &str, description: &str, all: &[Bar], full: f64, rail: bool) -> String {
     let mut drawing = Drawing::new(all.len() as f64 * ROW, title, description);
     let scale = Scale::linear(0.0, full, [0.0, WIDTH]);
     for (index, bar) in all.iter().enumerate() {
@@ -49,7 +49,7 @@ pub(crate) fn bars(title: &str, description: &str, all: &[Bar], full: f64, rail:
 
 /// A part of a stacked bar.
 #[derive(Debug, Clone)]
-pub(crate) struct Part {
+pub struct Part {
     /// Name of the part.
     pub name: &'static str,
     /// Share of the whole, 0 to 1.
@@ -61,7 +61,7 @@ pub(crate) struct Part {
 }
 
 /// Draws the parts of a whole side by side. The page adds their texts.
-pub(crate) fn stacked(title: &str, description: &str, parts: &[Part]) -> String {
+pub fn stacked(title: &str, description: &str, parts: &[Part]) -> String {
     let mut drawing = Drawing::new(18.0, title, description);
     drawing.area("rail", [0.0, 1.0, WIDTH, 16.0], "");
     let mut from = 0.0;

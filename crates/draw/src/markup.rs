@@ -1,6 +1,6 @@
-//! Text in HTML and SVG.
+//! Text and elements of HTML and SVG.
 
-use crate::printable::printable;
+use model::printable::printable;
 
 /// Escapes foreign text for use between tags or in an attribute. It can end neither, and characters that would act are
 /// visible.
@@ -19,6 +19,20 @@ pub fn escape(text: &str) -> String {
     escaped
 }
 
+/// An element. `attributes` start with a blank; they and `inside` are written as they are.
+pub fn element(name: &str, attributes: &str, inside: &str) -> String {
+    format!("<{name}{attributes}>{inside}</{name}>")
+}
+
+/// A table cell that spans this many columns and rows.
+pub fn cell(name: &str, columns: usize, rows: usize, attributes: &str, inside: &str) -> String {
+    let span = |word: &str, count: usize| match count {
+        1 => String::new(),
+        count => format!(" {word}=\"{count}\""),
+    };
+    element(name, &format!("{}{}{attributes}", span("colspan", columns), span("rowspan", rows)), inside)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -30,5 +44,10 @@ mod tests {
             escape(hostile),
             r"&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt;&quot; onload=&quot;&amp;\n\u{202e}"
         );
+    }
+
+    #[test]
+    fn cell_has_requested_span_and_attributes() {
+        assert_eq!(cell("td", 2, 1, " class=\"x\"", "5"), "<td colspan=\"2\" class=\"x\">5</td>");
     }
 }

@@ -2,7 +2,7 @@
 
 /// A path under construction.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Path {
+pub struct Path {
     text: String,
     /// The last point, in tenths.
     at: (i64, i64),
@@ -12,7 +12,7 @@ pub(crate) struct Path {
 
 impl Path {
     /// Begins a part at a point.
-    pub(crate) fn go(&mut self, x: f64, y: f64) {
+    pub fn go(&mut self, x: f64, y: f64) {
         self.at = (tenths(x), tenths(y));
         self.text.push('M');
         number(&mut self.text, self.at.0);
@@ -21,7 +21,7 @@ impl Path {
     }
 
     /// Adds a straight line to a point.
-    pub(crate) fn line(&mut self, x: f64, y: f64) {
+    pub fn line(&mut self, x: f64, y: f64) {
         let to = (tenths(x), tenths(y));
         let (dx, dy) = (to.0 - self.at.0, to.1 - self.at.1);
         self.at = to;
@@ -45,13 +45,13 @@ impl Path {
     }
 
     /// Adds a line back to the beginning of this part.
-    pub(crate) fn close(&mut self) {
+    pub fn close(&mut self) {
         self.text.push('z');
         self.is_line = false;
     }
 
     /// Adds a rectangle, from its top left corner.
-    pub(crate) fn rectangle(&mut self, x: f64, y: f64, width: f64, height: f64) {
+    pub fn rectangle(&mut self, x: f64, y: f64, width: f64, height: f64) {
         self.go(x, y);
         self.line(x + width, y);
         self.line(x + width, y + height);
@@ -60,7 +60,7 @@ impl Path {
     }
 
     /// Draws lines through points; a missing point makes a gap. A point between two gaps becomes a short dash.
-    pub(crate) fn polyline(points: impl IntoIterator<Item = Option<(f64, f64)>>) -> Self {
+    pub fn polyline(points: impl IntoIterator<Item = Option<(f64, f64)>>) -> Self {
         let mut path = Self::default();
         let mut part: Vec<(f64, f64)> = Vec::new();
         for point in points.into_iter().chain([None]) {
@@ -81,12 +81,12 @@ impl Path {
     }
 
     /// Returns true if the path draws nothing.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.text.is_empty()
     }
 
     /// The path as the value of an attribute.
-    pub(crate) fn as_str(&self) -> &str {
+    pub fn as_str(&self) -> &str {
         &self.text
     }
 

@@ -2,7 +2,7 @@
 
 /// Returns at most `buckets` pairs of points: the lowest and the highest of each bucket of neighbours, in their order.
 /// If there are no more points than that, it returns all of them. Points that are not finite are left out.
-pub(crate) fn thinned(points: &[(f64, f64)], buckets: usize) -> Vec<(f64, f64)> {
+pub fn thinned(points: &[(f64, f64)], buckets: usize) -> Vec<(f64, f64)> {
     let sound: Vec<_> = points.iter().copied().filter(|(x, y)| x.is_finite() && y.is_finite()).collect();
     if sound.len() <= buckets.max(1) * 2 {
         return sound;

@@ -4,7 +4,7 @@ use model::numbers::round_step;
 
 /// A scale. Values beyond its ends are placed at the ends, and NaN at the low end.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Scale {
+pub struct Scale {
     low: f64,
     high: f64,
     /// Places of the low and the high end.
@@ -15,14 +15,14 @@ pub(crate) struct Scale {
 
 impl Scale {
     /// Makes a scale from zero to the next round value, with about `ticks` ticks.
-    pub(crate) fn from_zero(high: f64, ticks: usize, [start, end]: [f64; 2]) -> Self {
+    pub fn from_zero(high: f64, ticks: usize, [start, end]: [f64; 2]) -> Self {
         let high = if high.is_finite() && high > 0.0 { high.min(1e300) } else { 1.0 };
         let step = round_step(high / ticks.max(1) as f64);
         Self { low: 0.0, high: (high / step * (1.0 - 1e-9)).ceil() * step, start, end, is_log: false }
     }
 
     /// Makes a scale from one value to another, without rounding them.
-    pub(crate) fn linear(low: f64, high: f64, [start, end]: [f64; 2]) -> Self {
+    pub fn linear(low: f64, high: f64, [start, end]: [f64; 2]) -> Self {
         let low = if low.is_finite() { low.clamp(-1e300, 1e300) } else { 0.0 };
         let high = if high.is_finite() && high > low { high.min(1e300) } else { low };
         let high = if high > low { high } else { low + low.abs().max(1.0) };
@@ -30,7 +30,7 @@ impl Scale {
     }
 
     /// Makes a logarithmic scale from one value to another, without rounding them; for latencies.
-    pub(crate) fn log(low: f64, high: f64, [start, end]: [f64; 2]) -> Self {
+    pub fn log(low: f64, high: f64, [start, end]: [f64; 2]) -> Self {
         let low = if low.is_finite() && low > 0.0 { low.min(1e300) } else { 1.0 };
         // At least a factor of two, or neighbours would look far apart.
         let high = if high.is_finite() { high.max(low * 2.0) } else { low * 2.0 };
@@ -38,7 +38,7 @@ impl Scale {
     }
 
     /// Returns the place of a value.
-    pub(crate) fn place(&self, value: f64) -> f64 {
+    pub fn place(&self, value: f64) -> f64 {
         let share = if self.is_log {
             (value.max(self.low) / self.low).ln() / (self.high / self.low).ln()
         } else {
@@ -49,12 +49,17 @@ impl Scale {
     }
 
     /// Returns round values on the scale, at most about `most`.
-    pub(crate) fn ticks(&self, most: usize) -> Vec<f64> {
+    pub fn ticks(&self, most: usize) -> Vec<f64> {
         if self.is_log { self.log_ticks(most) } else { self.linear_ticks(most) }
     }
 
+    /// Returns the distance of neighbouring ticks of a linear scale.
+    pub fn step(&self, most: usize) -> f64 {
+        round_step((self.high - self.low) / most.max(1) as f64)
+    }
+
     fn linear_ticks(&self, most: usize) -> Vec<f64> {
-        let step = round_step((self.high - self.low) / most.max(1) as f64);
+        let step = self.step(most);
         let first = (self.low / step - 1e-9).ceil();
         let values = (0..=most + 1).map(|index| (first + index as f64) * step);
         values.take_while(|value| *value <= self.high + step * 1e-6).collect()
@@ -85,7 +90,7 @@ impl Scale {
 }
 
 /// Formats a value in few characters: "0", "0.5", "250", "1.5k", "12M".
-pub(crate) fn compact(value: f64) -> String {
+pub fn compact(value: f64) -> String {
     const UNITS: [(f64, &str); 5] = [(1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")];
     let size = value.abs();
     if !size.is_finite() || size >= 1e18 {
