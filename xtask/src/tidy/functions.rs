@@ -8,17 +8,11 @@ use super::{File, Tree};
 const LINES_MAX: usize = 70;
 /// Reason for functions of the measuring loops.
 const IN_LOOP: &str = "a step that is a call may cost instructions of a measuring loop";
-/// Reason for functions that can be split. The line of a function goes with its split.
-const NOT_SPLIT: &str = "its steps have no names yet";
 /// Longer functions: path, name and reason.
 const MAY_BE_LONG: &[(&str, &str, &str)] = &[
     ("crates/engine/src/files/flows.rs", "one", IN_LOOP),
     ("crates/engine/src/files/replay.rs", "one", IN_LOOP),
     ("crates/engine/src/sim.rs", "drive", IN_LOOP),
-    ("crates/judge/src/limiters/saturation.rs", "rule", NOT_SPLIT),
-    ("crates/judge/src/operations.rs", "verdict_on", NOT_SPLIT),
-    ("crates/judge/src/reading.rs", "from_input", NOT_SPLIT),
-    ("crates/report/src/html/timeline.rs", "figure", NOT_SPLIT),
 ];
 
 /// A function with a body.

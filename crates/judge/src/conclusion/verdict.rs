@@ -55,7 +55,10 @@ pub(crate) fn conclude(input: &JudgeInput<'_>) -> Option<Verdict> {
 
 /// Returns true for a limit of a device, and not of what is before it.
 fn is_of_device(limiter: Limiter) -> bool {
-    matches!(limiter, Limiter::DeviceBandwidth | Limiter::DeviceOps | Limiter::DeviceLatency | Limiter::DeviceUndetermined)
+    matches!(
+        limiter,
+        Limiter::DeviceBandwidth | Limiter::DeviceOps | Limiter::DeviceLatency | Limiter::DeviceUndetermined
+    )
 }
 
 /// Returns observations that rule out certainty about that limiter, whichever rule found it.
