@@ -99,8 +99,14 @@ pub(super) fn figure(phase: &PhaseRecord, is_small: bool) -> Option<Figure> {
     if !is_small {
         columns(&mut drawing, phase, unit, below.last().unwrap_or(&top).y_range()[1]);
     }
+    let legend = legend(phase, &tracks);
+    Some(Figure { name, drawing: Markup(drawing.finish()), legend, caption })
+}
+
+/// Lists the classes of the drawing that need an explanation.
+fn legend(phase: &PhaseRecord, tracks: &[Track]) -> Vec<(&'static str, String)> {
     let mut legend = Vec::new();
-    if steady.is_some() {
+    if phase.figures.steady.as_ref().is_some_and(|steady| steady.is_steady) {
         legend.push(("steady", "steady part".to_owned()));
     }
     if phase.figures.steady.as_ref().is_some_and(|steady| !steady.change_points.is_empty()) {
@@ -109,7 +115,7 @@ pub(super) fn figure(phase: &PhaseRecord, is_small: bool) -> Option<Figure> {
     legend.extend(
         tracks.iter().find_map(|track| track.second.as_ref()).map(|(_, name)| ("s1", (*name).to_owned())),
     );
-    Some(Figure { name, drawing: Markup(drawing.finish()), legend, caption })
+    legend
 }
 
 /// The middle of an interval in seconds after the start of its test.
