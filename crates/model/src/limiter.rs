@@ -41,10 +41,10 @@ limiters! {
     DeviceOps, "device_ops", "device operations", "device ops";
     /// The time that the device takes for one operation, at the requested depth.
     DeviceLatency, "device_latency", "device latency", "device latency";
-    /// The time that a server takes for one operation, at the requested depth.
-    RemoteLatency, "remote_latency", "remote latency", "remote latency";
     /// The device, by the time of one operation or by what it can do; no experiment showed which.
     DeviceUndetermined, "device_undetermined", "device latency or throughput", "device (either)";
+    /// The time that a server takes for one operation, at the requested depth.
+    RemoteLatency, "remote_latency", "remote latency", "remote latency";
     /// Tags of the device's queue, slots of a remote procedure call, background requests of FUSE.
     QueueFull, "queue_full", "queue full", "queue full";
     /// A limit that a cgroup or a provider sets.

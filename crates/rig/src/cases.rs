@@ -309,8 +309,8 @@ mod tests {
         // Another guest of the host is not available on demand, and no I/O is as fast as skye's loop. A case has no
         // clients, and no file with a mix. The others are not separate limits.
         let expected = [
-            Limiter::ThinkTime,
             Limiter::DeviceUndetermined,
+            Limiter::ThinkTime,
             Limiter::RemoteUndetermined,
             Limiter::HypervisorSteal,
             Limiter::EachClient,

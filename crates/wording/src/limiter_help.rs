@@ -192,6 +192,16 @@ explained! {
         untested: "Real NVMe drives. Below about 50 µs an operation is part device and part kernel; such rows are \
             mixed.",
     }
+    DeviceUndetermined BY_PLACE {
+        meaning: "The device sets the rate: by the time of one operation, or by all that it can do. No experiment \
+            separated the two.",
+        evidence: "Threads asleep for at least half of their time, and the device not idle; several operations in \
+            flight or large blocks, but fewer than {deep} and {deep_bytes}. No experiment was made, or its answer \
+            was too uncertain.",
+        try_next: "Drop --no-probe, raise --write-limit, or use a longer --time, so that there are experiments.",
+        does_not_mean: "Both limits at once. More depth may help, or not at all.",
+        untested: "Nothing more than for device latency and device operations.",
+    }
     RemoteLatency BY_CAP {
         meaning: "The round trip to the server sets the rate, at the requested depth. The server may be a program of \
             this machine that serves the file system.",
@@ -257,16 +267,6 @@ explained! {
         does_not_mean: "The speed of the server's disks. A link that is shaped below its nominal speed looks the same.",
         untested: "SMB, links of 10 Gbit/s and more, several interfaces at once. Tested with sshfs over a link of 200 \
             Mbit/s, and with NFS over one of 40 Mbit/s.",
-    }
-    DeviceUndetermined BY_PLACE {
-        meaning: "The device sets the rate: by the time of one operation, or by all that it can do. No experiment \
-            separated the two.",
-        evidence: "Threads asleep for at least half of their time, and the device not idle; several operations in \
-            flight or large blocks, but fewer than {deep} and {deep_bytes}. No experiment was made, or its answer \
-            was too uncertain.",
-        try_next: "Drop --no-probe, raise --write-limit, or use a longer --time, so that there are experiments.",
-        does_not_mean: "Both limits at once. More depth may help, or not at all.",
-        untested: "Nothing more than for device latency and device operations.",
     }
     RemoteUndetermined BY_PLACE {
         meaning: "The server or the network to it sets the rate. No experiment separated the two.",
