@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use model::UserError;
 use model::frames::{FromAgent, SLICE_NS, Slice, ToAgent};
-use model::order::{Order, OtherClient};
+use model::order::{OtherClient, TestOrder};
 use model::plan::{Plan, PlannedPhase, PrecisionGoal};
 use model::run::{Interval, PhaseRecord, Status};
 use run::sum::ClientAggregate;
@@ -71,7 +71,7 @@ impl Fleet {
         &mut self,
         plan: &Plan,
         phase: &PlannedPhase,
-        order: &Order,
+        order: &TestOrder,
         on_event: &mut dyn FnMut(PhaseEvent<'_>),
     ) -> PhaseOutcome {
         let count = plan.clients_of(phase).map_or(self.clients.len(), |count| count as usize);
@@ -79,7 +79,7 @@ impl Fleet {
         let recreate_files = is_of_all && self.names_unknown;
         let shift = phase.workload.data().and_then(|data| data.shift).unwrap_or_default();
         let frame = |fleet: &Self, client: usize| {
-            ToAgent::Phase(Order { other: fleet.other(client, shift), recreate_files, ..order.clone() })
+            ToAgent::Phase(TestOrder { other: fleet.other(client, shift), recreate_files, ..order.clone() })
         };
         // The first client makes the directories of all, and removes what an earlier test left in them.
         let is_led = phase.workload.data().is_none() && is_of_all && self.clients[0].is_live();

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use model::UserError;
 use model::frames::{FromAgent, ToAgent};
-use model::order::{LayoutOrder, Order};
+use model::order::{LayoutOrder, TestOrder};
 use model::plan::PlannedPhase;
 use model::run::{ClockRecord, HostRecord, Status};
 use run::{LayoutProgress, PhaseEvent, PhaseOutcome, Session, Side, SideEnd};
@@ -79,7 +79,7 @@ impl Side for Fleet {
     fn phase(
         &mut self,
         phase: &PlannedPhase,
-        order: &Order,
+        order: &TestOrder,
         on_event: &mut dyn FnMut(PhaseEvent<'_>),
     ) -> PhaseOutcome {
         let untried = |status, reason| {

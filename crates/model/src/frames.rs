@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::health::Check;
 use crate::machine::Machine;
-use crate::order::{LayoutOrder, Order};
+use crate::order::{LayoutOrder, TestOrder};
 use crate::plan::Plan;
 use crate::request::Request;
 use crate::run::{Environment, PhaseRecord, ServerUse};
@@ -93,7 +93,7 @@ pub enum ToAgent {
     /// Lay out fresh files.
     LayOut(LayoutOrder),
     /// Prepare one test of the plan, and report when it is ready to begin.
-    Phase(Order),
+    Phase(TestOrder),
     /// Begin the measured part that is ready.
     Start {
         /// Instant on the client's monotonic clock; null if the part is not to begin.

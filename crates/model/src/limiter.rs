@@ -109,6 +109,14 @@ impl Limiter {
         Self::ALL.iter().copied().find(|limiter| limiter.code() == code)
     }
 
+    /// Returns true for a limit of a device, and not of what is before it.
+    pub fn is_of_device(self) -> bool {
+        matches!(
+            self,
+            Self::DeviceBandwidth | Self::DeviceOps | Self::DeviceLatency | Self::DeviceUndetermined
+        )
+    }
+
     /// Returns the limiters between which it leaves open; none if it is one itself.
     pub fn alternatives(self) -> &'static [Self] {
         match self {

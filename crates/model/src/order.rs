@@ -11,9 +11,9 @@ pub struct Time {
     pub budget_ns: u64,
 }
 
-/// Order to run one test of a plan.
+/// TestOrder to run one test of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Order {
+pub struct TestOrder {
     /// Place of the test in the plan.
     pub index: u32,
     /// Number of the repetition, from 1.
@@ -26,14 +26,14 @@ pub struct Order {
     pub recreate_files: bool,
 }
 
-impl Order {
+impl TestOrder {
     /// Returns the order to run a test on the files and data of this client.
     pub fn new(index: u32, repetition: u32, time: Time) -> Self {
         Self { index, repetition, time, other: None, recreate_files: false }
     }
 }
 
-/// Order to lay out fresh files.
+/// TestOrder to lay out fresh files.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LayoutOrder {
     /// Time that it may take.

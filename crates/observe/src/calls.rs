@@ -43,6 +43,7 @@ const NAMES: &[(i64, &str)] = calls! {
     SYS_io_uring_enter "io_uring_enter"
     SYS_futex "futex"
     SYS_clock_nanosleep "clock_nanosleep"
+    #[cfg(not(target_arch = "riscv64"))] SYS_renameat "renameat"
     #[cfg(target_arch = "x86_64")] SYS_open "open"
     #[cfg(target_arch = "x86_64")] SYS_unlink "unlink"
     #[cfg(target_arch = "x86_64")] SYS_mkdir "mkdir"

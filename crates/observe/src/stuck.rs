@@ -73,8 +73,8 @@ fn argument(call: &str) -> Option<Argument> {
         "read" | "write" | "pread64" | "pwrite64" | "preadv2" | "pwritev2" | "fsync" | "fdatasync"
         | "sync_file_range" | "copy_file_range" | "ioctl" | "fsetxattr" | "fgetxattr" | "ftruncate"
         | "fallocate" | "close" | "fstat" | "getdents64" => Argument::Descriptor(0),
-        "openat" | "unlinkat" | "mkdirat" | "renameat2" | "linkat" | "readlinkat" | "newfstatat"
-        | "statx" | "utimensat" => Argument::Name(0),
+        "openat" | "unlinkat" | "mkdirat" | "renameat" | "renameat2" | "linkat" | "readlinkat"
+        | "newfstatat" | "statx" | "utimensat" => Argument::Name(0),
         "symlinkat" => Argument::Name(1),
         _ => return None,
     })

@@ -4,9 +4,7 @@ use model::Limiter;
 use model::run::{Confidence, Mark, PhaseRecord, Run, Trust};
 use model::target::Backing;
 
-use crate::text::{
-    Compared, Kind, has_knee_note, is_device_limit, is_knee, limiter_of, mark, missing_reason, partial, parts,
-};
+use crate::text::{Compared, Kind, has_knee_note, is_knee, limiter_of, mark, missing_reason, partial, parts};
 
 /// Answers for a run: "The device is the limit in 5 of 7 data tests.", or the true statement instead.
 pub(crate) fn from_run(run: &Run) -> String {
@@ -238,7 +236,7 @@ fn subject(limiter: Limiter) -> &'static str {
         Limiter::PageCache | Limiter::PageCacheAbsorbed | Limiter::MetadataCache => "memory",
         Limiter::BelowClients => "the shared storage",
         Limiter::Mixed => TWO_LIMITS,
-        limiter if is_device_limit(limiter) => "the device",
+        limiter if limiter.is_of_device() => "the device",
         limiter => limiter.title(),
     }
 }
@@ -284,6 +282,12 @@ mod tests {
         assert!(from_run(&run).ends_with("No row is marked."), "{}", from_run(&run));
         run.environment.target.backing = Backing::Unknown;
         assert!(from_run(&run).ends_with("and a cache may have served reads."), "{}", from_run(&run));
+    }
+
+    #[test]
+    fn open_limit_of_a_device_is_the_device() {
+        let phase = limited("read:rnd4k:q4", Limiter::DeviceUndetermined, Confidence::Likely);
+        assert_eq!(limits(&[&phase]), "The device is probably the limit in the one data test.");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use engine::recorder::Recorder;
 use engine::uring::Options;
 use engine::verb::Steps;
 use engine::worker::{Layout, Limits, Stamping};
-use model::order::{LayoutOrder, Order, Time};
+use model::order::{LayoutOrder, TestOrder, Time};
 use model::plan::Plan;
 use model::request::{Allow, Count, Request, Seconds};
 use model::run::{Ceiling, CeilingShares, PhaseRecord, Status};
@@ -316,7 +316,7 @@ fn in_memory_rate(
         ..Request::default()
     };
     let plan = model::plan::plan(&request, target, machine).ok()?;
-    let options = SessionOptions { interrupt: Arc::clone(interrupt), ..SessionOptions::default() };
+    let options = SessionOptions { seed: 1, interrupt: Arc::clone(interrupt), ..SessionOptions::default() };
     let mut session = Session::open(root, &plan, target, options).ok()?;
     let time_ns = time.as_nanos() as u64;
     // Where others keep the CPUs busy, making the files takes longer than the comparison.
@@ -324,7 +324,7 @@ fn in_memory_rate(
     let laid_out = session.lay_out(&LayoutOrder::new(budget_ns), &LayoutProgress::default());
     let time = Time { measured_ns: time_ns, budget_ns };
     let phase = plan.phases.first().filter(|_| laid_out.is_ok());
-    let record = phase.map(|phase| session.phase(phase, &Order::new(0, 1, time), &mut |_| {}).record);
+    let record = phase.map(|phase| session.phase(phase, &TestOrder::new(0, 1, time), &mut |_| {}).record);
     let is_removed = Box::new(session).close().removal.is_none_or(|removing| removing.wait().is_ok());
     let record = record.filter(|_| is_removed)?;
     // If a file system in memory passes a ring's calls to kernel threads, a device may well be faster.

@@ -5,7 +5,7 @@
 use std::ops::Range;
 
 use model::experiment::{self, Experiment};
-use model::order::{Order, Time};
+use model::order::{TestOrder, Time};
 use model::plan::PlannedPhase;
 use model::run::{Interval, Load, PhaseRecord, Response, ReturnVisit, Status};
 use model::workload::{CacheMode, DataWork};
@@ -140,8 +140,8 @@ fn run_for(
         CacheMode::AsIs if is_stream => CacheMode::Cold,
         cache => cache,
     };
-    let options = MeasureOptions { precision_goal: None, part, cache, fills: None };
-    session.measure(&phase, &Order::new(0, repetition, time), options, &mut |_| {})
+    let options = MeasureOptions { precision_goal: None, rounds: None, part, cache, fills: None };
+    session.measure(&phase, &TestOrder::new(0, repetition, time), options, &mut |_| {})
 }
 
 /// Returns the return visit to a test with `record` that gave the record `visit`. It is `None` if it did not finish, had too

@@ -14,7 +14,7 @@ use engine::budget::Budget;
 use engine::clock::{Clock, Monotonic, Timer};
 use engine::data::mix;
 use model::experiment::{self, Experiment, Variant};
-use model::order::Order;
+use model::order::TestOrder;
 use model::plan::{Plan, PlannedPhase, PrecisionGoal};
 use model::run::{Conditions, PhaseRecord, Status};
 use model::target::Target;
@@ -131,6 +131,8 @@ struct OnDisk {
 pub(crate) struct MeasureOptions {
     /// Condition under which it has done enough.
     pub precision_goal: Option<PrecisionGoal>,
+    /// Time of a round and most rounds, of a test that is repeated until it is steady.
+    pub rounds: Option<(u64, u32)>,
     /// Part of each file that it works on.
     pub part: Part,
     /// State of the page cache before buffered reads.
@@ -350,12 +352,12 @@ impl Session {
     pub(crate) fn measure(
         &mut self,
         phase: &PlannedPhase,
-        order: &Order,
+        order: &TestOrder,
         options: MeasureOptions,
         on_event: &mut dyn FnMut(PhaseEvent<'_>),
     ) -> PhaseRecord {
-        let MeasureOptions { precision_goal, part, cache, fills } = options;
-        let Order { repetition, time, .. } = *order;
+        let MeasureOptions { precision_goal, rounds, part, cache, fills } = options;
+        let TestOrder { repetition, time, .. } = *order;
         let offset_seed = self.offset_seed(phase, repetition);
         let opened = self.open_other(phase, order.other.as_ref());
         // A test that is counted may take all the time that is left.
@@ -369,8 +371,7 @@ impl Session {
             time_ns: planned_ns.unwrap_or(time.budget_ns).min(time.budget_ns),
             budget_ns: time.budget_ns,
             precision_goal,
-            // An experiment is none of the tests that rounds are for.
-            rounds: self.plan.rounds_of(phase).filter(|_| self.plan.phases.contains(phase)),
+            rounds,
             enough: self.enough.clone(),
             rate_ops_per_second,
             timer: self.timer,
@@ -559,7 +560,7 @@ pub(crate) mod tests {
             let mut seen = String::new();
             let time = Time { measured_ns: 500_000_000, budget_ns: 20_000_000_000 };
             let record = session
-                .phase(phase, &Order::new(0, 1, time), &mut |event| {
+                .phase(phase, &TestOrder::new(0, 1, time), &mut |event| {
                     // Longer than all time that a test may take untimed.
                     if matches!(event, PhaseEvent::Begin(_)) && seen.is_empty() {
                         std::thread::sleep(Duration::from_millis(1200));
@@ -638,7 +639,7 @@ pub(crate) mod tests {
             for phase in &plan.phases {
                 let mut was_empty = false;
                 let record = session
-                    .phase(phase, &Order::new(0, repetition, LONG), &mut |event| {
+                    .phase(phase, &TestOrder::new(0, repetition, LONG), &mut |event| {
                         was_empty |= matches!(event, PhaseEvent::Begin(_)) && empty();
                     })
                     .record;
@@ -684,7 +685,7 @@ pub(crate) mod tests {
         let (mut session, plan) = session(temp.path(), &["rw:rnd4k:buffered:read=75:passes=2"]);
         session.lay_out(&LayoutOrder::new(u64::MAX), &LayoutProgress::default()).unwrap();
         let before_bytes = session.left_bytes();
-        let counts = session.phase(&plan.phases[0], &Order::new(0, 1, LONG), &mut |_| {}).record.counts;
+        let counts = session.phase(&plan.phases[0], &TestOrder::new(0, 1, LONG), &mut |_| {}).record.counts;
         assert_eq!(counts.app_bytes_read + counts.app_bytes_written, 2 << 20);
         assert_eq!(session.left_bytes(), before_bytes - counts.app_bytes_written);
     }
@@ -704,7 +705,7 @@ pub(crate) mod tests {
         let records: Vec<_> = plan
             .phases
             .iter()
-            .map(|phase| session.phase(phase, &Order::new(0, 1, LONG), &mut |_| {}).record)
+            .map(|phase| session.phase(phase, &TestOrder::new(0, 1, LONG), &mut |_| {}).record)
             .collect();
         for record in &records {
             assert_eq!((record.status, record.workload.files), (Status::Done, 4), "{:?}", record.reason);
@@ -732,7 +733,7 @@ pub(crate) mod tests {
         let [bytes, write, read] = &plan.phases[..] else { panic!("{:?}", plan.phases) };
         session.lay_out(&LayoutOrder::new(u64::MAX), &LayoutProgress::default()).unwrap();
         let mut status_of = |phase: &PlannedPhase, time| {
-            let record = session.phase(phase, &Order::new(0, 1, time), &mut |_| {}).record;
+            let record = session.phase(phase, &TestOrder::new(0, 1, time), &mut |_| {}).record;
             (record.status, record.reason.unwrap_or_default())
         };
         let (status, reason) = status_of(read, LONG);
@@ -780,7 +781,7 @@ pub(crate) mod tests {
             .iter()
             .map(|phase| {
                 let time = Time { measured_ns: 50_000_000, budget_ns: 10_000_000_000 };
-                session.phase(phase, &Order::new(0, 1, time), &mut |_| ticks.set(ticks.get() + 1)).record
+                session.phase(phase, &TestOrder::new(0, 1, time), &mut |_| ticks.set(ticks.get() + 1)).record
             })
             .collect();
         assert_eq!(

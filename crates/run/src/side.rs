@@ -1,6 +1,6 @@
 //! Side of a run that its driver talks to: a session here, or clients that make the run together.
 
-use model::order::{LayoutOrder, Order};
+use model::order::{LayoutOrder, TestOrder};
 use model::plan::PlannedPhase;
 use model::run::{FillRecord, HostRecord, PhaseRecord, Response, TargetProbes};
 use model::{Experiment, UserError};
@@ -19,6 +19,7 @@ pub struct PhaseOutcome {
 
 /// End of a side.
 #[derive(Default)]
+#[must_use]
 pub struct SideEnd {
     /// Lines about files that could not be removed.
     pub left: Vec<String>,
@@ -28,7 +29,7 @@ pub struct SideEnd {
     pub hosts: Vec<HostRecord>,
 }
 
-/// Side that measures. A side without a default method has nothing to do there.
+/// Side that measures. A side that keeps a default has nothing to do there.
 pub trait Side {
     /// Returns the clients that make the run together; none for a session here.
     fn hosts(&self) -> Vec<HostRecord> {
@@ -75,7 +76,7 @@ pub trait Side {
     fn phase(
         &mut self,
         phase: &PlannedPhase,
-        order: &Order,
+        order: &TestOrder,
         on_event: &mut dyn FnMut(PhaseEvent<'_>),
     ) -> PhaseOutcome;
 
@@ -108,6 +109,6 @@ pub trait Side {
     /// Returns the cost of one read of the clock that times operations, in nanoseconds.
     fn clock_read_ns(&self) -> f64;
 
-    /// Removes everything.
+    /// Removes everything, or begins to.
     fn close(self: Box<Self>) -> SideEnd;
 }

@@ -10,7 +10,7 @@ use engine::clock::{Clock, Monotonic};
 use fleet::agent::Wire;
 use model::frames::{FromAgent, Measured, SLICE_NS, Slice, ToAgent};
 use model::marker::is_work_directory;
-use model::order::{LayoutOrder, Order};
+use model::order::{LayoutOrder, TestOrder};
 use model::plan::{self, Clients};
 use model::size::Size;
 use model::{Machine, Plan, Request, UserError};
@@ -24,7 +24,7 @@ use crate::cli::AgentArguments;
 use crate::exit::{self, Failure};
 use crate::place::ResolvedTarget;
 use crate::signals::{self, Interruption};
-use crate::{CommandResult, closing, doctor, driver, prepared, simulation};
+use crate::{CommandResult, closing, doctor, driver, simulation};
 
 /// Interval between checks for signals.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -203,12 +203,13 @@ impl Agent<'_> {
         };
         let (run, enough) = (self.wire.session().to_owned(), self.wire.enough());
         let options = SessionOptions {
+            seed: self.seed,
             interrupt: self.interruption.raised.clone(),
             write_limit_bytes: Some(write_limit_bytes(self.arguments, place.target(), &self.machine)),
             client: Some(ClientOptions { run, enough, processes, clients_per_machine }),
             ..SessionOptions::default()
         };
-        let session = prepared::open_session(place, &self.root, plan, self.seed, options);
+        let session = place.open(&self.root, plan, options);
         let session = session.map_err(|CreateError { error, .. }| error)?;
         let hidden_sources = session.hidden_sources().to_vec();
         let clock_read_ns = session.clock_read_ns();
@@ -234,7 +235,7 @@ impl Agent<'_> {
     }
 
     /// Runs a test, perhaps on what another client wrote. Before each measured part, it waits for the others.
-    fn phase(&mut self, order: &Order) -> Result<FromAgent, UserError> {
+    fn phase(&mut self, order: &TestOrder) -> Result<FromAgent, UserError> {
         let action = "run a test";
         let phase = self.plan.as_ref().and_then(|plan| plan.phases.get(order.index as usize)).cloned();
         let phase = phase.ok_or_else(|| UserError::new(action, "the test is not in the plan"))?;

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use model::figure::Share;
 use model::finding::Finding;
-use model::order::{LayoutOrder, Order, Time};
+use model::order::{LayoutOrder, TestOrder, Time};
 use model::plan::{FILLS, PlannedPhase};
 use model::run::{
     Environment, FillRecord, HostRecord, Pairing, PhaseRecord, Run, RunStatus, SCHEMA, Scores, Status,
@@ -135,7 +135,7 @@ pub fn machine(root: &Root) -> Machine {
 pub fn drive(setup: Setup, side: Box<dyn Side>, root: &Root, machine: &Machine) -> RunOutcome {
     let mut driver = Driver::begin(setup, root, machine);
     let left = driver.measure(side);
-    log::debug!("the run took {:?}", driver.start.at.elapsed());
+    log::debug!("the run took {:?}", driver.since.elapsed());
     driver.into_run(None, left)
 }
 
@@ -162,8 +162,8 @@ impl Turns {
     pub fn start(&mut self, repetition: u32) {
         let driver = &mut self.driver;
         driver.plan.repetitions = repetition;
-        driver.start.at = Instant::now();
-        driver.deadline = driver.start.at + Duration::from_nanos(driver.plan.total_ns);
+        driver.since = Instant::now();
+        driver.deadline = driver.since + Duration::from_nanos(driver.plan.total_ns);
         driver.measuring_since.get_or_insert_with(|| (Instant::now(), own_cpu_seconds()));
     }
 
@@ -212,7 +212,10 @@ impl Turns {
 }
 
 struct Driver {
-    start: Start,
+    /// Start of the run, as text.
+    started_at: String,
+    /// Start of the program, or of a repetition in turns.
+    since: Instant,
     seed: u64,
     interruption: Interruption,
     view: LiveView,
@@ -363,6 +366,7 @@ impl Driver {
     fn begin(setup: Setup, root: &Root, machine: &Machine) -> Self {
         let Setup { start, seed, interruption, view, observer, gate, is_quiet, monitor, environment, plan } =
             setup;
+        let Start { at: since, text: started_at } = start;
         // The distance of other runs from this one is only reported for a virtual machine's disk.
         let is_shared = plan.clients.is_none()
             && environment.virtualisation.is_some()
@@ -370,8 +374,9 @@ impl Driver {
             && environment.target.backing == Backing::Devices;
         let earlier = if is_shared { EarlierRuns::on(&environment) } else { EarlierRuns::default() };
         let mut driver = Self {
-            deadline: start.at + Duration::from_nanos(plan.total_ns),
-            start,
+            deadline: since + Duration::from_nanos(plan.total_ns),
+            started_at,
+            since,
             seed,
             interruption,
             view,
@@ -627,7 +632,7 @@ impl Driver {
         let is_short = time_ns < FIRST_ROW.as_nanos() as u64;
         match &self.plan.precision_goal {
             Some(precision_goal) if self.phases.is_empty() && is_short => {
-                let left = FIRST_ROW.saturating_sub(self.start.at.elapsed());
+                let left = FIRST_ROW.saturating_sub(self.since.elapsed());
                 time_ns.min((left.as_nanos() as u64).max(precision_goal.time_min_ns))
             }
             _ => time_ns,
@@ -655,7 +660,7 @@ impl Driver {
             next: next.as_deref(),
             planned_ns: time_ns,
             left_ns: (self.plan.estimate_ns)
-                .saturating_sub(self.start.at.elapsed().as_nanos() as u64)
+                .saturating_sub(self.since.elapsed().as_nanos() as u64)
                 .max(time_ns),
         };
         self.view.begin();
@@ -663,7 +668,7 @@ impl Driver {
         let (observer, mut lost) = (&mut self.observer, None);
         let interruption = &self.interruption;
         let (id, spec) = (run::record_id(phase, repetition), spec::print(&phase.workload));
-        let order = Order::new(index as u32, repetition, Time { measured_ns: time_ns, budget_ns });
+        let order = TestOrder::new(index as u32, repetition, Time { measured_ns: time_ns, budget_ns });
         let PhaseOutcome { mut record, clients } = side.phase(phase, &order, &mut |event| match event {
             PhaseEvent::Begin(_) => {
                 monitor.iter_mut().for_each(|monitor| monitor.begin(&id, &spec));
@@ -796,7 +801,7 @@ impl Driver {
             skye_version: env!("CARGO_PKG_VERSION").into(),
             skye_build: Some(version::FULL.into()),
             skye_libc: Some(engine::c_library::name()),
-            started_at: self.start.text,
+            started_at: self.started_at,
             finished_at: humantime::format_rfc3339_millis(SystemTime::now()).to_string(),
             run_status: if ran == planned { RunStatus::Complete } else { RunStatus::Partial },
             command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),

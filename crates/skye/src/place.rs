@@ -12,7 +12,7 @@ use run::{CreateError, Session, SessionOptions, hang_detection};
 
 use crate::erase::Erasure;
 use crate::exit::Failure;
-use crate::{inputs, simulation};
+use crate::{cli, inputs, simulation};
 
 /// Smallest file that is measured as a file: a block of most devices.
 const BLOCK_BYTES_MIN: u64 = 512;
@@ -107,6 +107,7 @@ impl ResolvedTarget {
     /// The directory cannot be made or opened, or the device has changed or is in use now.
     pub fn open(&self, root: &Root, plan: &Plan, options: SessionOptions) -> Result<Session, CreateError> {
         let target = self.target();
+        let options = SessionOptions { stdio_program: cli::stdio_program(), ..options };
         let erased = self.erasure.as_ref().map(|erasure| erasure.claim(root, target));
         let erased = erased.transpose().map_err(|error| CreateError { error, has_leftovers: false })?;
         match (&self.device, erased) {

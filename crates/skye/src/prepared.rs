@@ -8,9 +8,9 @@ use model::request::Request;
 use model::run::Environment;
 use model::{Machine, Plan, Target};
 use observe::Root;
-use run::{CreateError, Session, SessionOptions, Side};
+use run::{SessionOptions, Side};
 
-use crate::cli::{self, ClientArguments};
+use crate::cli::ClientArguments;
 use crate::exit::Failure;
 use crate::fleet_run::{self, ConnectedClients, FleetRun};
 use crate::place::ResolvedTarget;
@@ -133,7 +133,7 @@ impl PreparedRun {
     }
 
     /// Opens the target. Returns the side that measures it, and the environment with the sources that the system hides.
-    /// Only empty directories are written. The options are those of a session here; the run has the seed and `interruption`.
+    /// Only empty directories are written. `options` are those of a session here, besides its seed and its interrupt.
     ///
     /// # Errors
     /// A directory cannot be made or opened, or the device has changed or is in use now.
@@ -144,33 +144,18 @@ impl PreparedRun {
         options: SessionOptions,
     ) -> Result<(Box<dyn Side>, Environment), Failure> {
         let Self { plan, seed, measurer } = self;
-        let (side, mut environment, hidden_sources): (Box<dyn Side>, _, _) = match measurer {
+        match measurer {
             Measurer::Here(place) => {
-                let options = SessionOptions { interrupt: interruption.raised.clone(), ..options };
-                let session = open_session(&place, root, &plan, seed, options)?;
-                let hidden_sources = session.hidden_sources().to_vec();
-                (Box::new(session), place.environment, hidden_sources)
+                let interrupt = interruption.raised.clone();
+                let session = place.open(root, &plan, SessionOptions { seed, interrupt, ..options })?;
+                let mut environment = place.environment;
+                environment.hidden_sources.extend_from_slice(session.hidden_sources());
+                Ok((Box::new(session), environment))
             }
             Measurer::Clients(mut run) => {
                 let hidden_sources = run.open()?;
-                (Box::new(run.fleet), run.environment, hidden_sources)
+                Ok((Box::new(run.fleet), Environment { hidden_sources, ..run.environment }))
             }
-        };
-        environment.hidden_sources.extend(hidden_sources);
-        Ok((side, environment))
+        }
     }
-}
-
-/// Begins a session of a plan at a place here.
-///
-/// # Errors
-/// As [`ResolvedTarget::open`].
-pub fn open_session(
-    place: &ResolvedTarget,
-    root: &Root,
-    plan: &Plan,
-    seed: u64,
-    options: SessionOptions,
-) -> Result<Session, CreateError> {
-    place.open(root, plan, SessionOptions { seed, stdio_program: cli::stdio_program(), ..options })
 }

@@ -157,7 +157,12 @@ fn prepare(
     if let FoundTarget::Here(place) = &mut found {
         place.erase_if_requested(root, &arguments.target, &requested)?;
     }
-    let request = loads::read(preset::with_preset(requested, preset::DEFAULT, found.target())?)?;
+    let request = preset::with_preset(requested, preset::DEFAULT, found.target())?;
+    let request = match &found {
+        FoundTarget::Here(_) => loads::read(request)?,
+        // Clients cannot replay.
+        FoundTarget::Clients(_) => request,
+    };
     let seed = request.seed.unwrap_or_else(|| fastrand::u64(1..1_000_000));
     let mut prepared = found.plan(request, machine, seed)?;
     note_too_few_repetitions(&mut prepared.plan);

@@ -43,7 +43,7 @@ pub(crate) fn conclude(input: &JudgeInput<'_>) -> Option<Verdict> {
     let doubts = doubts(&reading, found.limiter);
     let mut verdict = found.unless(doubts);
     // A device whose requests do not show may have a queue or a limit before it.
-    if verdict.limiter.is_some_and(is_of_device) && reading.at_target.is_none() {
+    if verdict.limiter.is_some_and(Limiter::is_of_device) && reading.at_target.is_none() {
         verdict = verdict.at_most(Confidence::Likely);
     }
     if !verdict.is_at_least(Confidence::Likely) {
@@ -53,25 +53,17 @@ pub(crate) fn conclude(input: &JudgeInput<'_>) -> Option<Verdict> {
     Some(verdict)
 }
 
-/// Returns true for a limit of a device, and not of what is before it.
-fn is_of_device(limiter: Limiter) -> bool {
-    matches!(
-        limiter,
-        Limiter::DeviceBandwidth | Limiter::DeviceOps | Limiter::DeviceLatency | Limiter::DeviceUndetermined
-    )
-}
-
 /// Returns observations that rule out certainty about that limiter, whichever rule found it.
 fn doubts(reading: &Reading<'_>, limiter: Option<Limiter>) -> Vec<Observation> {
     let Some(limiter) = limiter else { return Vec::new() };
-    let is_device_limit = matches!(limiter, Limiter::DeviceBandwidth | Limiter::DeviceOps);
+    let is_device_limit =
+        matches!(limiter, Limiter::DeviceBandwidth | Limiter::DeviceOps | Limiter::DeviceUndetermined);
     let even = traps::steadiness::capped_rate_variation(&reading.input).filter(|_| is_device_limit);
     // A target that software of this machine serves gets less CPU time when others take the CPUs.
     let belongs_to_target = is_device_limit
         || matches!(
             limiter,
             Limiter::DeviceLatency
-                | Limiter::DeviceUndetermined
                 | Limiter::RemoteLatency
                 | Limiter::RemoteUndetermined
                 | Limiter::ServerSaturated
@@ -92,7 +84,7 @@ fn doubts(reading: &Reading<'_>, limiter: Option<Limiter>) -> Vec<Observation> {
     let others =
         used_cpus(&reading.input).filter(|used| belongs_to_target && is_software && may_hold_back(used));
     let last = reading.input.target().layers.iter().rfind(|layer| layer.kind == LayerKind::Device);
-    let hidden = last.filter(|last| is_of_device(limiter) && last.hidden.is_some());
+    let hidden = last.filter(|last| limiter.is_of_device() && last.hidden.is_some());
     seen![
         hidden.map(|last| Observation::NotVisibleBelow { layer: last.name.as_str().into() }),
         even.map(|variation| Observation::RateTooEven { variation: Share(variation) }),

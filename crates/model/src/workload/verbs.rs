@@ -130,7 +130,7 @@ mod calls {
     pub const FSETXATTR: Call = ("fsetxattr", &["fsetxattr"]);
     pub const FGETXATTR: Call = ("fgetxattr", &["fgetxattr"]);
     pub const GETDENTS: Call = ("getdents64", &["getdents64"]);
-    pub const RENAME: Call = ("rename", &["rename", "renameat2"]);
+    pub const RENAME: Call = ("rename", &["rename", "renameat", "renameat2"]);
     pub const LINK: Call = ("link", &["link", "linkat"]);
     pub const SYMLINK: Call = ("symlink", &["symlink", "symlinkat"]);
     pub const READLINK: Call = ("readlink", &["readlinkat"]);

@@ -8,7 +8,7 @@ use model::run::{Confidence, PhaseRecord, Trust};
 use super::unit::Unit;
 use crate::answer::trust;
 use crate::printable;
-use crate::text::{base_id, confidence_text, is_device_limit, limiter_of, missing_reason, words};
+use crate::text::{base_id, confidence_text, limiter_of, missing_reason, words};
 
 /// A test with its repetitions.
 #[derive(Debug)]
@@ -90,7 +90,7 @@ pub(crate) fn chip(phase: &PhaseRecord) -> Option<Chip> {
     }
     let class = match limiter {
         _ if trust(phase) == Trust::Invalid || confidence == Confidence::Undetermined => "dull",
-        limiter if is_device_limit(limiter) => "good",
+        limiter if limiter.is_of_device() => "good",
         _ => "other",
     };
     Some(Chip {

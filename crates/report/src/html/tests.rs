@@ -232,7 +232,7 @@ fn only_trusted_device_limiters_are_green() {
             (verdict.limiter, verdict.confidence) = (Some(*limiter), Some(model::run::Confidence::Confirmed));
             verdict.trust = trust;
             let is_green = test::chip(&phase).unwrap().class == "good";
-            assert_eq!(is_green, is_told && crate::text::is_device_limit(*limiter), "{limiter} {trust:?}");
+            assert_eq!(is_green, is_told && limiter.is_of_device(), "{limiter} {trust:?}");
         }
     }
 }

@@ -28,17 +28,12 @@ pub(crate) fn from_phase(phase: &PhaseRecord) -> Option<(Limiter, Confidence)> {
     }
 }
 
-/// Returns true if the device is the limit: then the test measured what it was made for.
-pub(crate) fn is_device_limit(limiter: Limiter) -> bool {
-    matches!(limiter, Limiter::DeviceBandwidth | Limiter::DeviceOps | Limiter::DeviceLatency)
-}
-
 /// Returns the cell of the table: the limiter in at most `room` characters, and its colour.
 pub(crate) fn cell(phase: &PhaseRecord, room: usize) -> Option<(String, anstyle::Style)> {
     let (limiter, confidence) = from_phase(phase)?;
     let colour = match limiter {
         Limiter::NotClear => DIM,
-        limiter if is_device_limit(limiter) => GREEN,
+        limiter if limiter.is_of_device() => GREEN,
         _ => YELLOW,
     };
     let likely = if confidence == Confidence::Likely { LIKELY } else { "" };
@@ -301,6 +296,6 @@ mod tests {
         });
         let of_device: Vec<_> =
             colours.filter(|(_, colour)| *colour == GREEN).map(|(l, _)| l.code()).collect();
-        assert_eq!(of_device, ["device_bandwidth", "device_ops", "device_latency"]);
+        assert_eq!(of_device, ["device_bandwidth", "device_ops", "device_latency", "device_undetermined"]);
     }
 }

@@ -37,9 +37,7 @@ pub use wrap::hanging;
 
 pub(crate) use columns::{NAME_WIDTH, fit, fit_end};
 pub(crate) use footer::{Compared, compared, noise, partial, tool};
-pub(crate) use limiter::{
-    confidence_text, from_phase as limiter_of, is_device_limit, operation_cell, parts, words,
-};
+pub(crate) use limiter::{confidence_text, from_phase as limiter_of, operation_cell, parts, words};
 pub(crate) use limits::row_limits;
 pub(crate) use notes::{Remark, base_id, has_knee_note, is_knee, mark, remark, remarks};
 pub(crate) use preamble::{describe, facts};

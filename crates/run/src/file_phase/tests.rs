@@ -1,7 +1,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use model::order::{LayoutOrder, Order, Time};
+use model::order::{LayoutOrder, TestOrder, Time};
 use model::request::{Allow, Request};
 use model::run::{PhaseRecord, Status};
 use model::spec::{Defaults, parse};
@@ -44,7 +44,7 @@ fn run_within(
     let records = plan.phases.iter().zip(tests).enumerate().map(|(index, (phase, (_, measured_ns)))| {
         between(index, &work.join("t0000"));
         let time = Time { measured_ns: *measured_ns, budget_ns };
-        session.phase(phase, &Order::new(0, 1, time), &mut |_| {}).record
+        session.phase(phase, &TestOrder::new(0, 1, time), &mut |_| {}).record
     });
     let records = records.collect();
     let left = Box::new(session).close().removal.unwrap().wait().unwrap().left;

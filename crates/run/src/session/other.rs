@@ -1,5 +1,4 @@
-//! Other clients of the same run: their processes, and the data that a test with `shift` reads. The share of this client in
-//! the write limit.
+//! Other clients of the same run: the data that a test with `shift` reads, and the first client's directory.
 
 use model::UserError;
 use model::order::OtherClient;

@@ -1,7 +1,7 @@
 //! A session as the side of a run.
 
 use engine::clock::{Clock, Monotonic, read_cost_ns};
-use model::order::{LayoutOrder, Order, Time};
+use model::order::{LayoutOrder, TestOrder, Time};
 use model::plan::PlannedPhase;
 use model::run::{FillRecord, PhaseRecord, Response, Status, TargetProbes};
 use model::workload::Arrival;
@@ -81,9 +81,10 @@ impl Side for Session {
                 TestTarget::Simulated(_) => u64::MAX,
             };
             let time = Time { measured_ns: left_ns, budget_ns: left_ns };
-            let order = Order::new(index as u32, repetition, time);
+            let order = TestOrder::new(0, repetition, time);
             let options = MeasureOptions {
                 precision_goal: None,
+                rounds: None,
                 part: Part::Whole,
                 cache: self.plan.cache,
                 fills: Some(index),
@@ -107,7 +108,7 @@ impl Side for Session {
     fn phase(
         &mut self,
         phase: &PlannedPhase,
-        order: &Order,
+        order: &TestOrder,
         on_event: &mut dyn FnMut(PhaseEvent<'_>),
     ) -> PhaseOutcome {
         if order.recreate_files
@@ -116,8 +117,8 @@ impl Side for Session {
             on_disk.files.forget();
         }
         let precision_goal = self.plan.precision_goal_of(phase);
-        let part = self.part_of(phase);
-        let options = MeasureOptions { precision_goal, part, cache: self.plan.cache, fills: None };
+        let (part, rounds) = (self.part_of(phase), self.plan.rounds_of(phase));
+        let options = MeasureOptions { precision_goal, rounds, part, cache: self.plan.cache, fills: None };
         let record = self.measure(phase, order, options, on_event);
         let is_closed = phase.workload.data().is_none_or(|data| data.arrival == Arrival::Closed);
         if let Some(rate) = record.figures.rate.steady_or_whole().filter(|_| is_closed) {

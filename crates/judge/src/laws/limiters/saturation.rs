@@ -115,7 +115,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
     let advice = advice(reading, limiter, is_tried);
     let blocked = reading.budget.blocked;
     let is_both = matches!(unit, Some((Unit::Both, _))) && faster_test(reading).is_none();
-    let by_bytes = reading.byte_share().filter(|_| is_both && !reading.is_remote);
+    let by_bytes = reading.byte_share().filter(|_| is_both && !reading.is_remote && !is_open);
     if let Some(by_bytes) = by_bytes {
         let parts = [
             (Limiter::DeviceBandwidth, blocked * by_bytes),
@@ -124,7 +124,7 @@ pub(super) fn rule(reading: &Reading<'_>) -> Option<Verdict> {
         return Some(Verdict::mixed(parts, evidence));
     }
     let found = Verdict::new(limiter, blocked, evidence).advise(advice);
-    Some(found.at_most(greatest_confidence(reading, limiter, is_sure)))
+    Some(found.at_most(greatest_confidence(reading, limiter, is_sure, is_network)))
 }
 
 /// Returns the advice on a saturated target. `is_tried` is true if experiments show that it is saturated.
@@ -139,8 +139,14 @@ fn advice(reading: &Reading<'_>, limiter: Limiter, is_tried: bool) -> Option<Adv
     }
 }
 
-/// Returns the greatest confidence in the limiter of a saturated target. `is_sure` is true if more depth shows the load.
-fn greatest_confidence(reading: &Reading<'_>, limiter: Limiter, is_sure: bool) -> Confidence {
+/// Returns the greatest confidence in the limiter of a saturated target. More depth shows the load if it `is_sure`. The bytes
+/// crossed the network if it `is_network`.
+fn greatest_confidence(
+    reading: &Reading<'_>,
+    limiter: Limiter,
+    is_sure: bool,
+    is_network: bool,
+) -> Confidence {
     let (input, unit) = (&reading.input, reading.unit());
     // The line to a server may be the limit, and only its bytes tell.
     if limiter == Limiter::ServerSaturated && input.has_line() && !has_network(reading) {
@@ -148,10 +154,7 @@ fn greatest_confidence(reading: &Reading<'_>, limiter: Limiter, is_sure: bool) -
     }
     // The kernel does not report the capacity of a link. Blocks of another size show it, where they were tried.
     let cpus = input.record.seen.cpu.as_ref().map_or(0.0, |cpu| cpu.user + cpu.kernel);
-    let crosses_network = matches!(limiter, Limiter::NetworkBandwidth | Limiter::RemoteUndetermined)
-        && counts_bytes(reading)
-        && !network(reading).is_empty();
-    if crosses_network && cpus > CPUS_BUSY && unit.is_none() {
+    if is_network && cpus > CPUS_BUSY && unit.is_none() {
         return Confidence::Undetermined;
     }
     // A guest cannot see whose limit a virtual disk has. Without experiments, nothing is confirmed.

@@ -10,7 +10,7 @@ use super::page_limits::{escaped, fitting};
 use super::{PAGE_MAX, Page, SENTENCE_MAX, SIDES_MAX, answer, class_of, name, sentence};
 use crate::html::test::Chip;
 use crate::html::{Markup, rendered};
-use crate::text::{fit, is_device_limit};
+use crate::text::fit;
 use wording::comparison::{MISSING, ends, p, signed, spread, value};
 
 /// Most differing settings that are shown; there are about forty settings.
@@ -236,7 +236,7 @@ fn limiters(row: &ComparisonRow) -> Vec<Chip> {
         let (class, confidence_text) = match measured.confidence {
             None | Some(Confidence::Undetermined) => ("dull", ""),
             Some(confidence) => (
-                if is_device_limit(limiter) { "good" } else { "other" },
+                if limiter.is_of_device() { "good" } else { "other" },
                 if confidence == Confidence::Confirmed { "confirmed" } else { "likely" },
             ),
         };
